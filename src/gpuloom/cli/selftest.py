@@ -104,7 +104,8 @@ def _print_table(report: SelfTestReport) -> None:
     )
     for card in report.cards:
         memory = "no memory told" if card.memory_mib is None else f"{card.memory_mib:,} MiB"
-        console.print(f"{card.uuid}  {card.name}, {memory}, {card.pci_bus_id}, NUMA {card.numa}, {card.links} NVLinks")
+        links = "NVLinks unknown" if card.links is None else f"{card.links} NVLink{'' if card.links == 1 else 's'}"
+        console.print(f"{card.uuid}  {card.name}, {memory}, {card.pci_bus_id}, NUMA {card.numa}, {links}")
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("STEP", no_wrap=True)
     table.add_column("OUTCOME", no_wrap=True)

@@ -90,6 +90,38 @@ def test_a_card_that_nvidia_smi_tells_otherwise_is_found_out(machine):
     assert (code, steps["cards"]) == (1, ("failed", expected))
 
 
+def test_on_a_machine_that_does_not_tell_how_cards_are_connected_the_rest_is_tested(machine):
+    machine.driver.fail("nvmlDeviceGetTopologyCommonAncestor", 3)
+    code, steps = machine.report()
+    text = "the NVIDIA driver cannot tell how cards are connected: Not Supported; 2 cards are as nvidia-smi tells them"
+    assert (code, steps["cards"], steps["health"][0]) == (0, ("passed", text), "passed")
+
+
+def test_that_cards_do_not_tell_how_they_are_connected_is_said_also_without_nvidia_smi(machine):
+    machine.driver.fail("nvmlDeviceGetTopologyCommonAncestor", 3)
+    (machine.programs / "nvidia-smi").unlink()
+    machine.environment["PATH"] = str(machine.programs)
+    _, steps = machine.report()
+    text = "the NVIDIA driver cannot tell how cards are connected: Not Supported; nvidia-smi is not in the PATH"
+    assert steps["cards"] == ("skipped", text)
+
+
+def test_links_that_nobody_tells_are_said_to_be_unknown(machine):
+    machine.driver.fail("nvmlDeviceGetTopologyCommonAncestor", 3)
+    assert f"{UUIDS[0]}  NVIDIA L4, 23,034 MiB, 00000000:3B:00.0, NUMA 0, NVLinks unknown\n" in machine.run().stdout
+
+
+def test_one_card_is_told_of_as_one(machine):
+    del machine.driver.cards[1]
+    machine.driver.cards[0].links.clear()
+    machine.driver.write()
+    _, steps = machine.report()
+    assert (steps["cards"][1], steps["device plugin"][1]) == (
+        "1 card is as nvidia-smi tells it",
+        "1 card is registered, 10 shares are offered to the kubelet",
+    )
+
+
 def test_a_card_that_computes_wrong_numbers_is_found_out(machine):
     for card in (0, 1):
         machine.driver.answer("cuLaunchKernel", 4, card=card)
@@ -112,7 +144,7 @@ def test_the_table_tells_driver_cards_and_steps(machine):
     done = machine.run()
     assert done.returncode == 0, done.stdout + done.stderr
     assert "driver 570.86.15" in done.stdout
-    assert f"{UUIDS[0]}  NVIDIA L4, 23,034 MiB, 00000000:3B:00.0, NUMA 0, 1 NVLinks" in done.stdout
+    assert f"{UUIDS[0]}  NVIDIA L4, 23,034 MiB, 00000000:3B:00.0, NUMA 0, 1 NVLink\n" in done.stdout
     assert [name for name in STEPS if f"\n{name} " in done.stdout] == STEPS
 
 

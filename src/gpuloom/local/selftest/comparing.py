@@ -45,7 +45,8 @@ def _compare(index: int, card: TestedCard, other: SmiCard) -> Iterable[tuple[str
     yield "name", card.name, other.name
     yield "memory (MiB)", card.memory_mib, other.memory_mib
     yield "PCI bus id", normalize_bus_id(card.pci_bus_id), normalize_bus_id(other.pci_bus_id)
-    yield "NVLinks", card.links, other.links
+    if card.links is not None:
+        yield "NVLinks", card.links, other.links
     if other.numa is not None:
         yield "NUMA node", card.numa, other.numa
 

@@ -39,14 +39,14 @@ class StepResult(msgspec.Struct, frozen=True):
 
 
 class TestedCard(msgspec.Struct, frozen=True):
-    """A card as gpuloom read it."""
+    """A card as gpuloom read it; ``links`` is None where the driver does not tell how cards are connected."""
 
     uuid: str
     name: str
     memory_mib: int | None
     pci_bus_id: str
     numa: int
-    links: int = 0
+    links: int | None = 0
 
 
 class SelfTestReport(msgspec.Struct, kw_only=True):
@@ -67,15 +67,17 @@ class SelfTestReport(msgspec.Struct, kw_only=True):
 
     @contextmanager
     def step(self, name: str) -> Iterator[list[str]]:
-        """Record a step: what the block puts into the list is what it found."""
+        """Record a step: what the block puts into the list is what it found, and its error is told after that."""
         found: list[str] = []
         begin = time.monotonic()
         outcome = Outcome.PASSED
         try:
             yield found
         except SkipStepError as error:
-            outcome, found = Outcome.SKIPPED, [str(error)]
+            outcome = Outcome.SKIPPED
+            found.append(str(error))
         except StepFailedError as error:
-            outcome, found = Outcome.FAILED, [str(error)]
+            outcome = Outcome.FAILED
+            found.append(str(error))
         seconds = round(time.monotonic() - begin, 3)
         self.steps.append(StepResult(name, outcome, "; ".join(found), seconds))

@@ -1,6 +1,6 @@
 """The steps of a self-test, one after the other; each needs those before it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -65,6 +65,7 @@ class SelfTest:
         self._launcher: Launcher = PlainProcesses()
         self._may_divide = may_divide
         self._gpus: tuple[Gpu, ...] = ()
+        self._unconnected = ""
         self._share_mib = 0
         self._report = SelfTestReport(
             gpuloom=__version__,
@@ -80,8 +81,10 @@ class SelfTest:
         """
         await self._describe()
         with self._report.step("cards") as found:
+            found.extend([self._unconnected] if self._unconnected else [])
             check_cards(self._gpus, self._report.cards, await smi.read_cards())
-            found.append(f"{len(self._gpus)} cards are as nvidia-smi tells them")
+            they = "it" if len(self._gpus) == 1 else "them"
+            found.append(f"{_say_cards(len(self._gpus))} as nvidia-smi tells {they}")
         async with AsyncExitStack() as stack:
             node = NodeDescription(_NODE, self._nvml)
             with self._report.step("containers") as found:
@@ -103,11 +106,20 @@ class SelfTest:
     async def _describe(self) -> None:
         self._gpus = await self._nvml.read_gpus()
         self._report.driver = await self._nvml.read_version()
-        links = (await self._nvml.read_interconnect([gpu.uuid for gpu in self._gpus])).links
+        links = await self._count_links()
         self._report.cards = [
-            TestedCard(gpu.uuid, gpu.name, gpu.memory_mib, gpu.pci_bus_id, gpu.numa, len(links[gpu.uuid]))
+            TestedCard(gpu.uuid, gpu.name, gpu.memory_mib, gpu.pci_bus_id, gpu.numa, links.get(gpu.uuid))
             for gpu in self._gpus
         ]
+
+    async def _count_links(self) -> Mapping[str, int]:
+        """Return the number of NVLinks by UUID, nothing where the driver does not tell how cards are connected."""
+        try:
+            links = (await self._nvml.read_interconnect([gpu.uuid for gpu in self._gpus])).links
+        except CardReadError as error:
+            self._unconnected = str(error)
+            return {}
+        return {uuid: len(each) for uuid, each in links.items()}
 
     async def _open_containers(self, stack: AsyncExitStack) -> str:
         try:
@@ -133,9 +145,10 @@ class SelfTest:
         offered = cluster.kubelets[_NODE].allocatable.get("nvidia.com/gpu", 0)
         if offered != len(shared) * _SHARES_OF_A_CARD:
             raise StepFailedError(
-                f"the kubelet is offered {offered} shares of {len(shared)} cards, not {_SHARES_OF_A_CARD} of each"
+                f"{_say_cards(len(shared))} shared, the kubelet is offered {offered} shares, "
+                f"not {_SHARES_OF_A_CARD} of each"
             )
-        return f"{len(shared)} cards are registered, {offered} shares are offered to the kubelet"
+        return f"{_say_cards(len(shared))} registered, {offered} shares are offered to the kubelet"
 
     async def _share(self, cluster: LocalCluster) -> None:
         pods = TrialPods(cluster, _NODE, self._directory / _NODE, self._limiter)
@@ -213,3 +226,7 @@ class SelfTest:
         if now != self._gpus:
             raise StepFailedError("the driver tells other cards than at the start")
         return "every card answers as at the start"
+
+
+def _say_cards(count: int) -> str:
+    return "1 card is" if count == 1 else f"{count} cards are"
