@@ -4,6 +4,7 @@ Nothing is changed: the one pod that is created is a dry run.
 """
 
 import asyncio
+import re
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -49,6 +50,8 @@ _T = TypeVar("_T")
 _Object = TypeVar("_Object", bound=KubeObject)
 WEBHOOK_NAME = "vgpu.hami.io"
 DEFAULT_SCHEDULER = "hami-scheduler"
+_OTHER_SCHEDULER = re.compile(r"ValidatingAdmissionPolicy .+ denied request: .*spec\.schedulerName is ([^: ]+)")
+"""What the policy of the chart for pods that ask for cards says of one that the webhook has not completed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +175,8 @@ async def _probe(client: KubeClient, installation: InstallationFacts, namespace:
             return Probe(installation.scheduler_name)  # It answered, and that is the question.
         if f'failed calling webhook "{WEBHOOK_NAME}"' in error.message:
             return Probe(refusal=error.message)
+        if denied := _OTHER_SCHEDULER.search(error.message):
+            return Probe(denied.group(1))
         return Unseen(f"a pod cannot be created in namespace {namespace}, not even in a dry run: {error}")
     return Probe(pod.spec.scheduler_name)
 
