@@ -179,6 +179,16 @@ def test_a_pod_that_asks_for_memory_alone_counts_too() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "facts",
+    [{"flags": replace(FLAGS, overwrites_default=False)}, {"flags": FLAGS, "webhooks": ()}],
+    ids=["the default scheduler's pods are left alone", "without webhook"],
+)
+def test_where_nobody_names_the_scheduler_the_pod_must(facts: Any) -> None:
+    (problem,) = judge(judge_pods, pods=(pod(scheduler="default-scheduler"),), **facts)
+    assert problem.remedy.startswith("write schedulerName: hami-scheduler into their manifests")
+
+
 def test_a_pod_that_runs_elsewhere_already_is_a_warning() -> None:
     assert told(judge(judge_pods, pods=(pod(scheduler="x", phase="Running"),))) == [(WARNING, "scheduler x")]
 
@@ -271,8 +281,15 @@ def test_a_pod_that_goes_need_not_be_ready(change: dict[str, Any]) -> None:
 LEASES = Right("list", "leases", "coordination.k8s.io", "gpu")
 
 
-def test_without_a_webhook_configuration_pods_go_elsewhere() -> None:
-    assert told(judge(judge_webhook, webhooks=())) == [(ERROR, "webhook")]
+@pytest.mark.parametrize("flags", [None, replace(FLAGS, tls_webhook="hook"), replace(FLAGS, cert_file="/tls/tls.crt")])
+def test_without_a_webhook_configuration_pods_go_elsewhere(flags: Any) -> None:
+    assert told(judge(judge_webhook, webhooks=(), flags=flags)) == [(ERROR, "webhook")]
+
+
+def test_a_webhook_that_the_installation_does_without_is_no_error() -> None:
+    assert told(judge(judge_webhook, webhooks=(), flags=replace(FLAGS, tls_secret="tls"))) == [
+        (Severity.NOTE, "webhook")
+    ]
 
 
 def test_two_webhook_configurations_are_named() -> None:
@@ -327,6 +344,11 @@ def test_what_the_api_server_says_of_the_webhook_decides_whose_fault_it_is(refus
 def test_a_pod_that_is_left_to_another_scheduler_betrays_a_webhook_that_fails_silently() -> None:
     (problem,) = judge(judge_webhook_answers, probe=Probe("default-scheduler"))
     assert "left to default-scheduler" in problem.text
+
+
+def test_whether_a_webhook_answers_cannot_be_told_where_it_leaves_pods_without_a_scheduler_alone() -> None:
+    with pytest.raises(UnseenError, match="--force-overwrite-default-scheduler=false"):
+        judge(judge_webhook_answers, probe=Probe("default-scheduler"), flags=replace(FLAGS, overwrites_default=False))
 
 
 @pytest.mark.parametrize("judgement", [judge_webhook_ca, judge_webhook_answers])

@@ -99,6 +99,7 @@ def judge_runtime_class(facts: ClusterFacts) -> Iterator[Problem]:
 
 def judge_pods(facts: ClusterFacts) -> Iterator[Problem]:
     """Say which pods ask for cards and never come to gpuloom."""
+    remedy = _tell_way(facts)
     lost: dict[str, list[Pod]] = {}
     for pod in look(facts.pods):
         scheduler = pod.spec.scheduler_name
@@ -113,10 +114,20 @@ def judge_pods(facts: ClusterFacts) -> Iterator[Problem]:
             f"scheduler {scheduler}",
             f"is asked by {len(pods)} pods with cards instead of {facts.scheduler_name}: {names}{more}",
             Fault.POD,
-            "see check webhook-answers; take the label hami.io/webhook=ignore off them or their namespace, and "
-            "schedulerName out of their manifests; then create them anew",
+            f"{remedy}; then create them anew",
             Severity.ERROR if waits else Severity.WARNING,
         )
+
+
+def _tell_way(facts: ClusterFacts) -> str:
+    """Say how pods with cards come to gpuloom."""
+    flags = facts.flags
+    if flags is not None and not (flags.overwrites_default and (facts.webhooks or flags.expects_webhook)):
+        return f"write schedulerName: {facts.scheduler_name} into their manifests, which no webhook does here"
+    return (
+        "see check webhook-answers; take the label hami.io/webhook=ignore off them or their namespace, and "
+        "schedulerName out of their manifests"
+    )
 
 
 def judge_foreign_pods(facts: ClusterFacts) -> Iterator[Problem]:
