@@ -25,6 +25,7 @@ from unit.doctor.judging import judge_changed, told
 from gpuloom.doctor.checks import Unseen, UnseenError, run_checks
 from gpuloom.doctor.cluster.catalogue import CLUSTER_CHECKS
 from gpuloom.doctor.cluster.facts import Meeting, Probe, Right, RightAnswer, Trust
+from gpuloom.doctor.cluster.objects import DaemonSet
 from gpuloom.doctor.cluster.pods import (
     judge_device_plugin,
     judge_foreign_pods,
@@ -61,6 +62,7 @@ def test_a_healthy_cluster_gives_one_good_finding_for_each_check() -> None:
         ("device-plugin", "plugin_pods"),
         ("other-plugins", "daemon_sets"),
         ("runtime-class", "runtime_classes"),
+        ("runtime-class", "daemon_sets"),
         ("registers", "nodes"),
         ("offers", "nodes"),
         ("handshakes", "nodes"),
@@ -122,8 +124,34 @@ def test_a_daemon_set_that_no_node_is_labelled_for_wants_the_label() -> None:
     assert "gpu=on" in problem.remedy
 
 
+def test_a_daemon_set_names_the_label_that_it_is_installed_for() -> None:
+    sets = (daemon_set("d", nodes=0, spec={"nodeSelector": {"gpu": "gpuloom"}}),)
+    (problem,) = judge(judge_device_plugin, daemon_sets=sets, plugin_pods=())
+    assert "kubectl label node NODE gpu=gpuloom" in problem.remedy
+
+
+def test_a_daemon_set_whose_pods_are_not_created_runs_on_no_node() -> None:
+    (problem,) = judge(judge_device_plugin, daemon_sets=(daemon_set("d", nodes=3, current=0),), plugin_pods=())
+    assert (problem.severity, problem.object, problem.text) == (ERROR, "DaemonSet gpu/d", "runs on 0 of 3 nodes")
+    assert problem.remedy.startswith("kubectl describe daemonset -n gpu d")
+
+
 def test_without_a_device_plugin_no_node_offers_cards() -> None:
     assert told(judge(judge_device_plugin, daemon_sets=(), plugin_pods=())) == [(ERROR, "device plugin")]
+
+
+DCU = node(annotations={"hami.io/node-dcu-register": "..."})
+NO_PLUGIN: dict[str, Any] = {"daemon_sets": (), "plugin_pods": ()}
+
+
+def test_a_cluster_with_cards_of_other_vendors_alone_needs_no_device_plugin() -> None:
+    with pytest.raises(UnseenError, match="cards of DCU have plugins of their own"):
+        judge(judge_device_plugin, nodes=(DCU,), **NO_PLUGIN)
+
+
+def test_cards_of_other_vendors_do_not_hide_that_nvidias_are_without_a_device_plugin() -> None:
+    found = judge(judge_device_plugin, nodes=(DCU, node(offered=1)), **NO_PLUGIN)
+    assert told(found) == [(ERROR, "device plugin")]
 
 
 OTHER = daemon_set("nvdp", ours=False, image="nvcr.example/nvidia/k8s-device-plugin:v0.17")
@@ -139,6 +167,40 @@ def test_nvidias_own_plugin_on_no_node_harms_nobody() -> None:
     assert judge(judge_other_plugins, daemon_sets=(daemon_set("d"), idle)) == []
 
 
+@pytest.mark.parametrize(
+    "harmless",
+    [
+        daemon_set("gfd", ours=False, image="nvcr.io/nvidia/k8s-device-plugin:v0.17", folder="/sys"),
+        daemon_set("amd", ours=False, image="docker.io/rocm/k8s-device-plugin:1.31"),
+    ],
+    ids=["feature discovery", "AMD"],
+)
+def test_what_offers_no_cards_of_nvidia_is_no_other_plugin(harmless: DaemonSet) -> None:
+    assert judge(judge_other_plugins, daemon_sets=(daemon_set("d"), harmless)) == []
+
+
+def test_the_device_plugin_of_googles_clusters_is_known() -> None:
+    other = daemon_set("nvidia-gpu-device-plugin", ours=False, image="gke.gcr.io/nvidia-gpu-device-plugin@sha256:0")
+    assert told(judge(judge_other_plugins, daemon_sets=(daemon_set("d"), other))) == [(ERROR, "nvidia.com/gpu")]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "found"),
+    [
+        ({"gpu": "on"}, {"gpu": "plain"}, []),
+        ({"gpu": "on"}, {"gpu": "on"}, [(ERROR, "nvidia.com/gpu")]),
+        ({"gpu": "on"}, {"pool": "a"}, [(ERROR, "nvidia.com/gpu")]),
+        ({"gpu": "on"}, None, [(ERROR, "nvidia.com/gpu")]),
+    ],
+)
+@pytest.mark.parametrize("is_ours", [False, True])
+def test_plugins_that_never_meet_on_a_node_harm_nobody(ours: Any, theirs: Any, found: Any, *, is_ours: bool) -> None:
+    image = "nvcr.example/nvidia/k8s-device-plugin:v0.17"
+    other = daemon_set("other", ours=is_ours, image=image, spec={"nodeSelector": theirs})
+    sets = (daemon_set("d", spec={"nodeSelector": ours}), other)
+    assert told(judge(judge_other_plugins, daemon_sets=sets)) == found
+
+
 def test_two_installations_of_our_plugin_are_an_error() -> None:
     assert told(judge(judge_other_plugins, daemon_sets=(daemon_set("d"), daemon_set("hami")))) == [
         (ERROR, "nvidia.com/gpu")
@@ -152,6 +214,12 @@ def test_a_runtime_class_that_the_plugin_names_must_exist() -> None:
         judge(judge_runtime_class, plugin_pods=pods, runtime_classes=frozenset({"nvidia"})),
     )
     assert (told(found[0]), found[1]) == ([(ERROR, "RuntimeClass nvidia")], [])
+
+
+def test_a_runtime_class_counts_although_it_keeps_all_pods_of_the_plugin_from_being_created() -> None:
+    sets = (daemon_set("d", current=0, spec={"runtimeClassName": "nvidia"}),)
+    found = judge(judge_runtime_class, daemon_sets=sets, plugin_pods=())
+    assert told(found) == [(ERROR, "RuntimeClass nvidia")]
 
 
 def test_pods_with_cards_that_go_elsewhere_are_counted_by_scheduler() -> None:

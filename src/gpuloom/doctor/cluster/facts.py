@@ -11,6 +11,7 @@ from gpuloom.doctor.cluster.objects import DaemonSet, InstalledPod, InstalledWeb
 from gpuloom.vendors.catalog import Catalog, load_default_profiles
 from gpuloom.vendors.profile import Profile
 from gpuloom.wire.objects import Node, Pod
+from gpuloom.wire.quantity import decode_strict_integer
 
 _NVIDIA = "NVIDIA"
 
@@ -106,3 +107,7 @@ class ClusterFacts:
     def nvidia(self) -> Profile:
         """What is known of NVIDIA's cards, as configured, or as shipped where they are not."""
         return self.catalog.find(_NVIDIA) or next(one for one in load_default_profiles() if one.word == _NVIDIA)
+
+    def count_offered(self, node: Node) -> int:
+        """Return how many of NVIDIA's resource the kubelet of a node offers, whoever gives them."""
+        return decode_strict_integer((node.status.capacity or {}).get(self.nvidia.resources.count, 0)) or 0

@@ -30,11 +30,18 @@ class ConfigMapSource(KubeStruct, frozen=True):
     name: str = ""
 
 
+class HostPathSource(KubeStruct, frozen=True):
+    """The file or folder of the node behind a volume."""
+
+    path: str = ""
+
+
 class Volume(KubeStruct, frozen=True):
-    """A volume; only those of ConfigMaps are of interest."""
+    """A volume; only those of ConfigMaps and of the node are of interest."""
 
     name: str = ""
     config_map: ConfigMapSource | None = None
+    host_path: HostPathSource | None = None
 
 
 class InstalledSpec(KubeStruct, frozen=True):
@@ -43,6 +50,7 @@ class InstalledSpec(KubeStruct, frozen=True):
     node_name: str = ""
     service_account_name: str = "default"
     runtime_class_name: str | None = None
+    node_selector: dict[str, str] | None = None
     containers: list[InstalledContainer] | None = None
     volumes: list[Volume] | None = None
 
@@ -169,9 +177,10 @@ class DaemonSetSpec(KubeStruct, frozen=True):
 
 
 class DaemonSetStatus(KubeStruct, frozen=True):
-    """On how many nodes it shall run."""
+    """On how many nodes it shall run, and on how many of these it has a pod."""
 
     desired_number_scheduled: int = 0
+    current_number_scheduled: int = 0
 
 
 class DaemonSet(KubeObject, frozen=True):
@@ -179,6 +188,21 @@ class DaemonSet(KubeObject, frozen=True):
 
     spec: DaemonSetSpec = DaemonSetSpec()
     status: DaemonSetStatus = DaemonSetStatus()
+
+    @property
+    def full_name(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def template(self) -> InstalledSpec:
+        """``spec`` of its pods."""
+        return self.spec.template.spec
+
+    @property
+    def node_selector(self) -> Mapping[str, str]:
+        """The labels of the nodes that it is for, never null."""
+        return self.template.node_selector or {}
 
 
 class SelfReviewStatus(KubeStruct, frozen=True):
