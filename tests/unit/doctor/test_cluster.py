@@ -109,6 +109,40 @@ def test_a_scheduler_that_cannot_start_is_told_with_the_kubelets_words() -> None
     assert (problem.severity, "container c waits: ImagePullBackOff (not found)" in problem.text) == (ERROR, True)
 
 
+def condition(status: str) -> dict[str, Any]:
+    """What a pod's status says of the pod as a whole, beside its containers."""
+    return {"conditions": [{"type": "Ready", "status": status}]}
+
+
+def test_a_pod_on_a_lost_node_is_not_ready_although_its_containers_were() -> None:
+    (problem,) = judge(judge_scheduler, scheduler_pods=(installed_pod(status=condition("False")),))
+    assert (problem.severity, "as on a node that is lost" in problem.text) == (ERROR, True)
+
+
+def test_a_pod_whose_condition_says_that_it_is_ready_is_fine() -> None:
+    assert judge(judge_scheduler, scheduler_pods=(installed_pod(status=condition("True")),)) == []
+
+
+EVICTED = {"phase": "Failed", "containerStatuses": None, "reason": "Evicted"}
+
+
+def test_an_evicted_replica_beside_a_ready_one_is_not_told() -> None:
+    assert judge(judge_scheduler, scheduler_pods=(installed_pod(), installed_pod("s-1", status=EVICTED))) == []
+
+
+def test_an_evicted_replica_without_a_ready_one_is_an_error() -> None:
+    assert told(judge(judge_scheduler, scheduler_pods=(installed_pod("s-1", status=EVICTED),))) == [
+        (ERROR, "pod gpu/s-1")
+    ]
+
+
+@pytest.mark.parametrize(("node_name", "found"), [("n1", []), ("n2", [(ERROR, "pod gpu/d-1")])])
+def test_an_evicted_device_plugin_is_replaced_only_by_one_on_its_node(node_name: str, found: Any) -> None:
+    ready = installed_pod("d-0", spec={"nodeName": "n1"})
+    evicted = installed_pod("d-1", spec={"nodeName": node_name}, status=EVICTED)
+    assert told(judge(judge_device_plugin, plugin_pods=(ready, evicted))) == found
+
+
 def test_one_of_two_replicas_that_is_not_ready_is_a_warning() -> None:
     pods = (installed_pod(), installed_pod("s-1", ready=False))
     assert told(judge(judge_scheduler, scheduler_pods=pods)) == [(WARNING, "pod gpu/s-1")]

@@ -7,6 +7,7 @@ import msgspec
 from gpuloom.kube import Resource
 from gpuloom.kube.resources import MUTATING_WEBHOOKS
 from gpuloom.serving.reviews import SubjectAccessReview, UserInfo
+from gpuloom.wire.hostpods import PodCondition
 from gpuloom.wire.objects import KubeObject, KubeStruct
 
 
@@ -82,6 +83,7 @@ class InstalledStatus(KubeStruct, frozen=True):
 
     phase: str = ""
     message: str = ""
+    conditions: list[PodCondition] | None = None
     container_statuses: list[InstalledContainerStatus] | None = None
     init_container_statuses: list[InstalledContainerStatus] | None = None
 
@@ -109,9 +111,10 @@ class InstalledPod(KubeObject, frozen=True):
 
     @property
     def is_ready(self) -> bool:
-        """Whether all its containers are."""
+        """Whether all its containers are, and its condition does not deny it: on a lost node containers stay ready."""
         statuses = self.status.container_statuses or []
-        return bool(statuses) and all(one.ready for one in statuses)
+        said = next((one.status for one in self.status.conditions or () if one.type == "Ready"), "True")
+        return bool(statuses) and all(one.ready for one in statuses) and said == "True"
 
 
 class ConfigMap(KubeObject, frozen=True):

@@ -1,6 +1,6 @@
 """Judges the installation's own pods, and the pods that ask for cards. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, product
 from pathlib import PurePath
 
@@ -15,7 +15,7 @@ from gpuloom.wire.keys import VGPU_NODE
 from gpuloom.wire.objects import Pod
 
 _MOST_NAMED = 3
-_RUNNING = "Running"
+_RUNNING, _FAILED = "Running", "Failed"
 _FOREIGN_PLUGINS = ("nvidia-device-plugin", "k8s-device-plugin", "nvidia-gpu-device-plugin")
 _AMD = "rocm"
 _SOCKETS = "device-plugins"
@@ -39,7 +39,7 @@ def judge_scheduler(facts: ClusterFacts) -> Iterator[Problem]:
             "install the chart; look at the ReplicaSet's events if its pods cannot be created",
         )
     is_ready = any(pod.is_ready for pod in pods)
-    for pod in pods:
+    for pod in _leave_out_replaced(pods, lambda one: one.namespace):
         yield from _judge_pod(pod, Severity.WARNING if is_ready else Severity.ERROR)
 
 
@@ -57,7 +57,7 @@ def judge_device_plugin(facts: ClusterFacts) -> Iterator[Problem]:
         yield _complain_of_no_plugin(facts)
     for each in ours:
         yield from _judge_set(each)
-    for pod in pods:
+    for pod in _leave_out_replaced(pods, lambda one: one.spec.node_name):
         yield from _judge_pod(pod, Severity.ERROR)
 
 
@@ -205,6 +205,12 @@ def judge_unread(facts: ClusterFacts) -> Iterator[Problem]:
             )
 
 
+def _leave_out_replaced(pods: Sequence[InstalledPod], place: Callable[[InstalledPod], str]) -> Iterator[InstalledPod]:
+    """Leave out failed pods, such as evicted ones, while another one is ready in the same place."""
+    served = {place(pod) for pod in pods if pod.is_ready}
+    return (pod for pod in pods if pod.status.phase != _FAILED or place(pod) not in served)
+
+
 def _judge_pod(pod: InstalledPod, severity: Severity) -> Iterator[Problem]:
     if pod.is_ready or pod.goes:
         return
@@ -222,6 +228,8 @@ def _tell_state(pod: InstalledPod) -> str:
             said = f" ({waiting.message})" if waiting.message else ""
             return f"container {one.name} waits: {waiting.reason}{said}"
     unready = [f"{one.name}, restarted {one.restart_count} times" for one in statuses if not one.ready]
+    if statuses and not unready:
+        return f"phase {pod.status.phase}; its containers are ready, but it is not, as on a node that is lost"
     return f"phase {pod.status.phase or 'unknown'}" + (f"; not ready: {'; '.join(unready)}" if unready else "")
 
 
