@@ -84,6 +84,11 @@ def test_without_a_scheduler_nobody_schedules() -> None:
     assert told(judge(judge_scheduler, scheduler_pods=())) == [(ERROR, "scheduler")]
 
 
+def test_a_missing_scheduler_is_told_with_the_namespace_in_which_it_should_be() -> None:
+    (problem,) = judge(judge_scheduler, scheduler_pods=())
+    assert problem.text.startswith("no pod of namespace gpu, where the webhook's Service is, has the label")
+
+
 def judge_outside(trust: Trust) -> Any:
     """Judge a scheduler that is no pod of the cluster, and whose webhook is met so."""
     one = webhook()

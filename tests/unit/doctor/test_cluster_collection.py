@@ -1,4 +1,4 @@
-"""What the doctor makes of an API server's words; the server says what it is told to."""
+"""Whom the doctor believes, and what it makes of an API server's words; the server says what it is told to."""
 
 from typing import Any
 
@@ -74,3 +74,16 @@ async def test_a_pod_that_is_denied_for_another_reason_tells_nothing_of_the_webh
     facts = await collect(SERVICE, dry_run=failure(403, reason="Forbidden", message=message))
     assert isinstance(facts.probe, Unseen)
     assert message in facts.probe.reason
+
+
+OURS, TENANTS = scheduler("s-0", "gpu", "corp-scheduler"), scheduler("aaa", "team", "mine")
+
+
+async def test_a_pod_that_calls_itself_the_scheduler_elsewhere_than_the_webhook_is_not_believed() -> None:
+    facts = await collect(SERVICE, OURS, TENANTS)
+    assert not isinstance(facts.scheduler_pods, Unseen)
+    assert (facts.scheduler_name, [one.full_name for one in facts.scheduler_pods]) == ("corp-scheduler", ["gpu/s-0"])
+
+
+async def test_a_webhook_without_a_service_does_not_tell_where_the_scheduler_is() -> None:
+    assert (await collect(URL, OURS)).scheduler_name == "corp-scheduler"

@@ -41,6 +41,13 @@ class FoundWebhook:
     meeting: Meeting = Meeting(Trust.UNREACHABLE)
 
 
+def find_namespaces(webhooks: Sequence[FoundWebhook] | Unseen) -> frozenset[str]:
+    """Return where the Services of these webhooks are; nothing where none has one, or they could not be read."""
+    found = () if isinstance(webhooks, Unseen) else webhooks
+    services = (one.webhook.client_config.service for one in found)
+    return frozenset(service.namespace for service in services if service and service.namespace)
+
+
 @dataclass(frozen=True, slots=True)
 class Probe:
     """What came of creating a pod with a card in a dry run: its scheduler, or what the API server said instead."""

@@ -5,7 +5,7 @@ from itertools import chain, product
 from pathlib import PurePath
 
 from gpuloom.doctor.checks import Unseen, UnseenError, look
-from gpuloom.doctor.cluster.facts import ClusterFacts, Trust
+from gpuloom.doctor.cluster.facts import ClusterFacts, Trust, find_namespaces
 from gpuloom.doctor.cluster.objects import DaemonSet, InstalledPod
 from gpuloom.doctor.findings import Fault, Problem, Severity
 from gpuloom.engine.state.foreign_pods import find_vendors_held
@@ -29,7 +29,9 @@ def judge_scheduler(facts: ClusterFacts) -> Iterator[Problem]:
     """Say why nobody schedules cards."""
     pods = look(facts.scheduler_pods)
     if not pods:
-        unlabelled = f"no pod has the label {COMPONENT}={OUR_SCHEDULER}"
+        namespaces = " or ".join(sorted(find_namespaces(facts.webhooks)))
+        place = f" of namespace {namespaces}, where the webhook's Service is," if namespaces else ""
+        unlabelled = f"no pod{place} has the label {COMPONENT}={OUR_SCHEDULER}"
         if url := next(_find_outside(facts), ""):
             raise UnseenError(f"{unlabelled}: the scheduler runs outside of the cluster, and answers at {url}")
         yield Problem(
