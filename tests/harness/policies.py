@@ -1,7 +1,7 @@
 """The policies of the chart, installed as the chart installs them."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,18 +28,24 @@ def read_keys(file: str) -> list[str]:
 
 def install_owned_keys(api: Api, *, accounts: Iterable[str]) -> None:
     """Protect what only gpuloom writes on pods; `accounts` may write it. The API server needs a moment to obey."""
-    lists = {
-        "ownedAnnotations": read_keys("owned-annotations.txt"),
-        "ownedLabels": read_keys("owned-labels.txt"),
-        "accounts": list(accounts),
-    }
-    policy = read_policy("owned-keys.yaml")
+    owned = {"ownedAnnotations": read_keys("owned-annotations.txt"), "ownedLabels": read_keys("owned-labels.txt")}
+    _install(api, "owned-keys.yaml", {**owned, "accounts": list(accounts)})
+
+
+def install_requests(api: Api, *, resources: Iterable[str], scheduler_name: str) -> None:
+    """Let pods that ask for the resources come through that scheduler. The API server needs a moment to obey."""
+    _install(api, "requests.yaml", {"resources": dict.fromkeys(resources, True), "ours": scheduler_name})
+
+
+def _install(api: Api, file: str, variables: Mapping[str, Any]) -> None:
+    policy = read_policy(file)
     for variable in policy["spec"]["variables"]:
-        if variable["name"] in lists:
-            variable["expression"] = json.dumps(lists[variable["name"]])
+        if variable["name"] in variables:
+            variable["expression"] = json.dumps(variables[variable["name"]])
     api.create(POLICIES_PATH, policy)
-    spec = {"policyName": NAME, "validationActions": ["Deny"]}
-    api.create(BINDINGS_PATH, {"metadata": {"name": NAME}, "spec": spec})
+    name = policy["metadata"]["name"]
+    spec = {"policyName": name, "validationActions": ["Deny"]}
+    api.create(BINDINGS_PATH, {"metadata": {"name": name}, "spec": spec})
 
 
 def remove_owned_keys(api: Api) -> None:

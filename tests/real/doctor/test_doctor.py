@@ -20,6 +20,7 @@ from harness.controlplane import ControlPlane
 from harness.gpuloom import start_scheduler
 from harness.installation import SCHEDULER_NAME, webhook_configuration
 from harness.objects import PODS, make_pod
+from harness.policies import install_requests
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(600)]
 
@@ -123,6 +124,17 @@ async def test_a_wrong_ca_is_found_out_although_the_api_server_passes_over_it(
     (answers,) = findings["webhook-answers"]
     assert "was left to default-scheduler" in answers.text
     assert "certificate" in findings["webhook-ca"][0].text
+
+
+async def test_a_webhook_that_nobody_serves_is_found_out_although_a_policy_denies_the_pod(
+    own_control_plane: ControlPlane, admin: KubeClient, authority: trustme.CA
+) -> None:
+    api = own_control_plane.api
+    install_webhook(api, "https://127.0.0.1:1/webhook", authority, policy="Ignore")
+    install_requests(api, resources=GPU, scheduler_name=SCHEDULER_NAME)
+    wait_until_asked(api, "spec.schedulerName is default-scheduler")
+    (answers,) = (await examine(admin))["webhook-answers"]
+    assert (answers.severity, "was left to default-scheduler" in answers.text) == (Severity.ERROR, True)
 
 
 async def test_a_webhook_that_nobody_serves_is_the_clusters_matter(

@@ -46,12 +46,27 @@ def installed_pod(
     return msgspec.convert(body, InstalledPod)
 
 
-def daemon_set(name: str, *, ours: bool = True, nodes: int = 1, image: str = "gpuloom/node:1") -> DaemonSet:
+def daemon_set(
+    name: str,
+    *,
+    ours: bool = True,
+    nodes: int = 1,
+    current: int | None = None,
+    image: str = "gpuloom/node:1",
+    folder: str = "/var/lib/kubelet/device-plugins",
+    spec: Any = None,
+) -> DaemonSet:
+    """A DaemonSet with a pod on each of its nodes, unless it is said otherwise; ``folder`` of the node is mounted."""
     labels = {"app.kubernetes.io/component": "hami-device-plugin"} if ours else {}
+    volumes = [{"name": "v", "hostPath": {"path": folder}}]
+    template = {"containers": [{"name": "c", "image": image}], "volumes": volumes, **(spec or {})}
     body = {
         "metadata": {"name": name, "namespace": "gpu", "labels": labels},
-        "spec": {"template": {"spec": {"containers": [{"name": "c", "image": image}]}}},
-        "status": {"desiredNumberScheduled": nodes},
+        "spec": {"template": {"spec": template}},
+        "status": {
+            "desiredNumberScheduled": nodes,
+            "currentNumberScheduled": nodes if current is None else current,
+        },
     }
     return msgspec.convert(body, DaemonSet)
 

@@ -25,6 +25,7 @@ from unit.doctor.judging import judge_changed, told
 from gpuloom.doctor.checks import Unseen, UnseenError, run_checks
 from gpuloom.doctor.cluster.catalogue import CLUSTER_CHECKS
 from gpuloom.doctor.cluster.facts import Meeting, Probe, Right, RightAnswer, Trust
+from gpuloom.doctor.cluster.objects import DaemonSet
 from gpuloom.doctor.cluster.pods import (
     judge_device_plugin,
     judge_foreign_pods,
@@ -61,6 +62,7 @@ def test_a_healthy_cluster_gives_one_good_finding_for_each_check() -> None:
         ("device-plugin", "plugin_pods"),
         ("other-plugins", "daemon_sets"),
         ("runtime-class", "runtime_classes"),
+        ("runtime-class", "daemon_sets"),
         ("registers", "nodes"),
         ("offers", "nodes"),
         ("handshakes", "nodes"),
@@ -80,6 +82,11 @@ def test_a_fact_that_may_not_be_read_skips_its_check_with_the_reason(check: str,
 
 def test_without_a_scheduler_nobody_schedules() -> None:
     assert told(judge(judge_scheduler, scheduler_pods=())) == [(ERROR, "scheduler")]
+
+
+def test_a_missing_scheduler_is_told_with_the_namespace_in_which_it_should_be() -> None:
+    (problem,) = judge(judge_scheduler, scheduler_pods=())
+    assert problem.text.startswith("no pod of namespace gpu, where the webhook's Service is, has the label")
 
 
 def judge_outside(trust: Trust) -> Any:
@@ -107,6 +114,40 @@ def test_a_scheduler_that_cannot_start_is_told_with_the_kubelets_words() -> None
     assert (problem.severity, "container c waits: ImagePullBackOff (not found)" in problem.text) == (ERROR, True)
 
 
+def condition(status: str) -> dict[str, Any]:
+    """What a pod's status says of the pod as a whole, beside its containers."""
+    return {"conditions": [{"type": "Ready", "status": status}]}
+
+
+def test_a_pod_on_a_lost_node_is_not_ready_although_its_containers_were() -> None:
+    (problem,) = judge(judge_scheduler, scheduler_pods=(installed_pod(status=condition("False")),))
+    assert (problem.severity, "as on a node that is lost" in problem.text) == (ERROR, True)
+
+
+def test_a_pod_whose_condition_says_that_it_is_ready_is_fine() -> None:
+    assert judge(judge_scheduler, scheduler_pods=(installed_pod(status=condition("True")),)) == []
+
+
+EVICTED = {"phase": "Failed", "containerStatuses": None, "reason": "Evicted"}
+
+
+def test_an_evicted_replica_beside_a_ready_one_is_not_told() -> None:
+    assert judge(judge_scheduler, scheduler_pods=(installed_pod(), installed_pod("s-1", status=EVICTED))) == []
+
+
+def test_an_evicted_replica_without_a_ready_one_is_an_error() -> None:
+    assert told(judge(judge_scheduler, scheduler_pods=(installed_pod("s-1", status=EVICTED),))) == [
+        (ERROR, "pod gpu/s-1")
+    ]
+
+
+@pytest.mark.parametrize(("node_name", "found"), [("n1", []), ("n2", [(ERROR, "pod gpu/d-1")])])
+def test_an_evicted_device_plugin_is_replaced_only_by_one_on_its_node(node_name: str, found: Any) -> None:
+    ready = installed_pod("d-0", spec={"nodeName": "n1"})
+    evicted = installed_pod("d-1", spec={"nodeName": node_name}, status=EVICTED)
+    assert told(judge(judge_device_plugin, plugin_pods=(ready, evicted))) == found
+
+
 def test_one_of_two_replicas_that_is_not_ready_is_a_warning() -> None:
     pods = (installed_pod(), installed_pod("s-1", ready=False))
     assert told(judge(judge_scheduler, scheduler_pods=pods)) == [(WARNING, "pod gpu/s-1")]
@@ -122,8 +163,34 @@ def test_a_daemon_set_that_no_node_is_labelled_for_wants_the_label() -> None:
     assert "gpu=on" in problem.remedy
 
 
+def test_a_daemon_set_names_the_label_that_it_is_installed_for() -> None:
+    sets = (daemon_set("d", nodes=0, spec={"nodeSelector": {"gpu": "gpuloom"}}),)
+    (problem,) = judge(judge_device_plugin, daemon_sets=sets, plugin_pods=())
+    assert "kubectl label node NODE gpu=gpuloom" in problem.remedy
+
+
+def test_a_daemon_set_whose_pods_are_not_created_runs_on_no_node() -> None:
+    (problem,) = judge(judge_device_plugin, daemon_sets=(daemon_set("d", nodes=3, current=0),), plugin_pods=())
+    assert (problem.severity, problem.object, problem.text) == (ERROR, "DaemonSet gpu/d", "runs on 0 of 3 nodes")
+    assert problem.remedy.startswith("kubectl describe daemonset -n gpu d")
+
+
 def test_without_a_device_plugin_no_node_offers_cards() -> None:
     assert told(judge(judge_device_plugin, daemon_sets=(), plugin_pods=())) == [(ERROR, "device plugin")]
+
+
+DCU = node(annotations={"hami.io/node-dcu-register": "..."})
+NO_PLUGIN: dict[str, Any] = {"daemon_sets": (), "plugin_pods": ()}
+
+
+def test_a_cluster_with_cards_of_other_vendors_alone_needs_no_device_plugin() -> None:
+    with pytest.raises(UnseenError, match="cards of DCU have plugins of their own"):
+        judge(judge_device_plugin, nodes=(DCU,), **NO_PLUGIN)
+
+
+def test_cards_of_other_vendors_do_not_hide_that_nvidias_are_without_a_device_plugin() -> None:
+    found = judge(judge_device_plugin, nodes=(DCU, node(offered=1)), **NO_PLUGIN)
+    assert told(found) == [(ERROR, "device plugin")]
 
 
 OTHER = daemon_set("nvdp", ours=False, image="nvcr.example/nvidia/k8s-device-plugin:v0.17")
@@ -139,6 +206,40 @@ def test_nvidias_own_plugin_on_no_node_harms_nobody() -> None:
     assert judge(judge_other_plugins, daemon_sets=(daemon_set("d"), idle)) == []
 
 
+@pytest.mark.parametrize(
+    "harmless",
+    [
+        daemon_set("gfd", ours=False, image="nvcr.io/nvidia/k8s-device-plugin:v0.17", folder="/sys"),
+        daemon_set("amd", ours=False, image="docker.io/rocm/k8s-device-plugin:1.31"),
+    ],
+    ids=["feature discovery", "AMD"],
+)
+def test_what_offers_no_cards_of_nvidia_is_no_other_plugin(harmless: DaemonSet) -> None:
+    assert judge(judge_other_plugins, daemon_sets=(daemon_set("d"), harmless)) == []
+
+
+def test_the_device_plugin_of_googles_clusters_is_known() -> None:
+    other = daemon_set("nvidia-gpu-device-plugin", ours=False, image="gke.gcr.io/nvidia-gpu-device-plugin@sha256:0")
+    assert told(judge(judge_other_plugins, daemon_sets=(daemon_set("d"), other))) == [(ERROR, "nvidia.com/gpu")]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "found"),
+    [
+        ({"gpu": "on"}, {"gpu": "plain"}, []),
+        ({"gpu": "on"}, {"gpu": "on"}, [(ERROR, "nvidia.com/gpu")]),
+        ({"gpu": "on"}, {"pool": "a"}, [(ERROR, "nvidia.com/gpu")]),
+        ({"gpu": "on"}, None, [(ERROR, "nvidia.com/gpu")]),
+    ],
+)
+@pytest.mark.parametrize("is_ours", [False, True])
+def test_plugins_that_never_meet_on_a_node_harm_nobody(ours: Any, theirs: Any, found: Any, *, is_ours: bool) -> None:
+    image = "nvcr.example/nvidia/k8s-device-plugin:v0.17"
+    other = daemon_set("other", ours=is_ours, image=image, spec={"nodeSelector": theirs})
+    sets = (daemon_set("d", spec={"nodeSelector": ours}), other)
+    assert told(judge(judge_other_plugins, daemon_sets=sets)) == found
+
+
 def test_two_installations_of_our_plugin_are_an_error() -> None:
     assert told(judge(judge_other_plugins, daemon_sets=(daemon_set("d"), daemon_set("hami")))) == [
         (ERROR, "nvidia.com/gpu")
@@ -152,6 +253,12 @@ def test_a_runtime_class_that_the_plugin_names_must_exist() -> None:
         judge(judge_runtime_class, plugin_pods=pods, runtime_classes=frozenset({"nvidia"})),
     )
     assert (told(found[0]), found[1]) == ([(ERROR, "RuntimeClass nvidia")], [])
+
+
+def test_a_runtime_class_counts_although_it_keeps_all_pods_of_the_plugin_from_being_created() -> None:
+    sets = (daemon_set("d", current=0, spec={"runtimeClassName": "nvidia"}),)
+    found = judge(judge_runtime_class, daemon_sets=sets, plugin_pods=())
+    assert told(found) == [(ERROR, "RuntimeClass nvidia")]
 
 
 def test_pods_with_cards_that_go_elsewhere_are_counted_by_scheduler() -> None:
@@ -177,6 +284,16 @@ def test_a_pod_that_asks_for_memory_alone_counts_too() -> None:
     assert told(judge(judge_pods, pods=(pod(scheduler="x", limits={"nvidia.com/gpumem": "9"}),))) == [
         (ERROR, "scheduler x")
     ]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [{"flags": replace(FLAGS, overwrites_default=False)}, {"flags": FLAGS, "webhooks": ()}],
+    ids=["the default scheduler's pods are left alone", "without webhook"],
+)
+def test_where_nobody_names_the_scheduler_the_pod_must(facts: Any) -> None:
+    (problem,) = judge(judge_pods, pods=(pod(scheduler="default-scheduler"),), **facts)
+    assert problem.remedy.startswith("write schedulerName: hami-scheduler into their manifests")
 
 
 def test_a_pod_that_runs_elsewhere_already_is_a_warning() -> None:
@@ -271,8 +388,15 @@ def test_a_pod_that_goes_need_not_be_ready(change: dict[str, Any]) -> None:
 LEASES = Right("list", "leases", "coordination.k8s.io", "gpu")
 
 
-def test_without_a_webhook_configuration_pods_go_elsewhere() -> None:
-    assert told(judge(judge_webhook, webhooks=())) == [(ERROR, "webhook")]
+@pytest.mark.parametrize("flags", [None, replace(FLAGS, tls_webhook="hook"), replace(FLAGS, cert_file="/tls/tls.crt")])
+def test_without_a_webhook_configuration_pods_go_elsewhere(flags: Any) -> None:
+    assert told(judge(judge_webhook, webhooks=(), flags=flags)) == [(ERROR, "webhook")]
+
+
+def test_a_webhook_that_the_installation_does_without_is_no_error() -> None:
+    assert told(judge(judge_webhook, webhooks=(), flags=replace(FLAGS, tls_secret="tls"))) == [
+        (Severity.NOTE, "webhook")
+    ]
 
 
 def test_two_webhook_configurations_are_named() -> None:
@@ -327,6 +451,11 @@ def test_what_the_api_server_says_of_the_webhook_decides_whose_fault_it_is(refus
 def test_a_pod_that_is_left_to_another_scheduler_betrays_a_webhook_that_fails_silently() -> None:
     (problem,) = judge(judge_webhook_answers, probe=Probe("default-scheduler"))
     assert "left to default-scheduler" in problem.text
+
+
+def test_whether_a_webhook_answers_cannot_be_told_where_it_leaves_pods_without_a_scheduler_alone() -> None:
+    with pytest.raises(UnseenError, match="--force-overwrite-default-scheduler=false"):
+        judge(judge_webhook_answers, probe=Probe("default-scheduler"), flags=replace(FLAGS, overwrites_default=False))
 
 
 @pytest.mark.parametrize("judgement", [judge_webhook_ca, judge_webhook_answers])

@@ -18,6 +18,7 @@ from unit.doctor.clusterfacts import (
     LOCK,
     NOW,
     REGISTER,
+    daemon_set,
     node,
     pod,
 )
@@ -54,6 +55,17 @@ def test_a_register_that_cannot_be_read_is_told_with_the_reason() -> None:
 
 def test_a_node_that_shall_have_cards_and_registered_none_is_an_error() -> None:
     assert told(judge(judge_registers, nodes=(node(labels={"gpu": "on"}),))) == [(ERROR, NODE)]
+
+
+@pytest.mark.parametrize(("label", "found"), [("gpuloom", [(ERROR, NODE)]), ("on", [])])
+def test_a_node_shall_have_cards_that_the_device_plugin_is_installed_for(label: str, found: Any) -> None:
+    sets = (daemon_set("d", spec={"nodeSelector": {"gpu": "gpuloom"}}),)
+    assert told(judge(judge_registers, nodes=(node(labels={"gpu": label}),), daemon_sets=sets)) == found
+
+
+def test_a_node_with_one_of_several_labels_need_not_have_cards() -> None:
+    sets = (daemon_set("d", spec={"nodeSelector": {"gpu": "on", "pool": "a"}}),)
+    assert judge(judge_registers, nodes=(node(labels={"gpu": "on"}),), daemon_sets=sets) == []
 
 
 def test_a_node_without_cards_is_fine() -> None:

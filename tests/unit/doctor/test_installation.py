@@ -71,6 +71,24 @@ def test_hamis_extender_answers_on_the_main_port_with_tls() -> None:
     assert (flags.leader_elect, flags.lease_name, flags.lease_namespace) == (True, "hami", "gpu")
 
 
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [([], False), (["--tls-webhook=hook"], True), (["--cert_file=/tls/tls.crt", "--key_file=/tls/tls.key"], True)],
+)
+def test_an_extender_that_nobody_knows_an_authority_of_expects_no_webhook(flags: list[str], *, expected: bool) -> None:
+    assert read_extender({"args": ["scheduler", "--scheduler-name=s", *flags]}).expects_webhook is expected
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"), [([], True), (["--force-overwrite-default-scheduler"], True),
+                            (["--force-overwrite-default-scheduler=false"], False)],
+)  # fmt: skip
+def test_pods_of_the_default_scheduler_are_taken_over_unless_it_is_said_otherwise(
+    flags: list[str], *, expected: bool
+) -> None:
+    assert read_extender({"args": ["scheduler", "--scheduler-name=s", *flags]}).overwrites_default is expected
+
+
 def test_a_pod_without_gpuloom_has_no_extender() -> None:
     assert find_gpuloom(installed(KUBE)) is None
 

@@ -64,7 +64,7 @@ CLUSTER_CHECKS: tuple[Check[ClusterFacts], ...] = (
     ),
     Check(
         "registers",
-        "cards in nodes' annotations, and nodes labelled gpu=on without",
+        "cards in nodes' annotations, and labelled nodes without",
         "every node's cards can be read",
         judge_registers,
     ),

@@ -4,13 +4,14 @@ Nothing is changed: the one pod that is created is a dry run.
 """
 
 import asyncio
+import re
 from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from gpuloom.doctor.checks import Unseen
-from gpuloom.doctor.cluster.facts import ClusterFacts, FoundWebhook, Probe
+from gpuloom.doctor.cluster.facts import ClusterFacts, FoundWebhook, Probe, find_namespaces
 from gpuloom.doctor.cluster.installation import (
     ExtenderFlags,
     KubeScheduler,
@@ -49,6 +50,8 @@ _T = TypeVar("_T")
 _Object = TypeVar("_Object", bound=KubeObject)
 WEBHOOK_NAME = "vgpu.hami.io"
 DEFAULT_SCHEDULER = "hami-scheduler"
+_OTHER_SCHEDULER = re.compile(r"ValidatingAdmissionPolicy .+ denied request: .*spec\.schedulerName is ([^: ]+)")
+"""What the policy of the chart for pods that ask for cards says of one that the webhook has not completed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +74,14 @@ async def collect_cluster(client: KubeClient, namespace: str) -> ClusterFacts:
 
     Raises ApiError when the API server cannot be reached or believes nobody.
     """
-    schedulers, plugins, sets, classes, webhooks = await asyncio.gather(
+    labelled, plugins, sets, classes, webhooks = await asyncio.gather(
         _list(client, INSTALLED_PODS, f"{COMPONENT}={OUR_SCHEDULER}"),
         _list(client, INSTALLED_PODS, f"{COMPONENT}={OUR_PLUGIN}"),
         _list(client, DAEMON_SETS),
         _list(client, RUNTIME_CLASSES),
         _find_webhooks(client),
     )
+    schedulers = _believe(labelled, webhooks)
     nodes, pods = await asyncio.gather(_list(client, NODES), _list(client, PODS))
     installation = await _read_installation(client, schedulers)
     probe, rights = await asyncio.gather(
@@ -132,6 +136,16 @@ async def _find_webhooks(client: KubeClient) -> Sequence[FoundWebhook] | Unseen:
     return [FoundWebhook(name, one, met) for (name, one), met in zip(found, meetings, strict=True)]
 
 
+def _believe(
+    labelled: Sequence[InstalledPod] | Unseen, webhooks: Sequence[FoundWebhook] | Unseen
+) -> Sequence[InstalledPod] | Unseen:
+    """Leave out pods that are not where the webhook is: everybody may write the label, but no tenant a webhook."""
+    namespaces = find_namespaces(webhooks)
+    if isinstance(labelled, Unseen) or not namespaces:
+        return labelled
+    return [pod for pod in labelled if pod.namespace in namespaces]
+
+
 async def _read_installation(client: KubeClient, schedulers: Sequence[InstalledPod] | Unseen) -> InstallationFacts:
     pods = [] if isinstance(schedulers, Unseen) else sorted(schedulers, key=lambda one: (not one.is_ready, one.name))
     for pod in pods:
@@ -172,6 +186,8 @@ async def _probe(client: KubeClient, installation: InstallationFacts, namespace:
             return Probe(installation.scheduler_name)  # It answered, and that is the question.
         if f'failed calling webhook "{WEBHOOK_NAME}"' in error.message:
             return Probe(refusal=error.message)
+        if denied := _OTHER_SCHEDULER.search(error.message):
+            return Probe(denied.group(1))
         return Unseen(f"a pod cannot be created in namespace {namespace}, not even in a dry run: {error}")
     return Probe(pod.spec.scheduler_name)
 

@@ -11,6 +11,7 @@ from gpuloom.doctor.cluster.objects import DaemonSet, InstalledPod, InstalledWeb
 from gpuloom.vendors.catalog import Catalog, load_default_profiles
 from gpuloom.vendors.profile import Profile
 from gpuloom.wire.objects import Node, Pod
+from gpuloom.wire.quantity import decode_strict_integer
 
 _NVIDIA = "NVIDIA"
 
@@ -38,6 +39,13 @@ class FoundWebhook:
     configuration: str
     webhook: InstalledWebhook
     meeting: Meeting = Meeting(Trust.UNREACHABLE)
+
+
+def find_namespaces(webhooks: Sequence[FoundWebhook] | Unseen) -> frozenset[str]:
+    """Return where the Services of these webhooks are; nothing where none has one, or they could not be read."""
+    found = () if isinstance(webhooks, Unseen) else webhooks
+    services = (one.webhook.client_config.service for one in found)
+    return frozenset(service.namespace for service in services if service and service.namespace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,3 +114,7 @@ class ClusterFacts:
     def nvidia(self) -> Profile:
         """What is known of NVIDIA's cards, as configured, or as shipped where they are not."""
         return self.catalog.find(_NVIDIA) or next(one for one in load_default_profiles() if one.word == _NVIDIA)
+
+    def count_offered(self, node: Node) -> int:
+        """Return how many of NVIDIA's resource the kubelet of a node offers, whoever gives them."""
+        return decode_strict_integer((node.status.capacity or {}).get(self.nvidia.resources.count, 0)) or 0

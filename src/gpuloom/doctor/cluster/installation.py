@@ -28,7 +28,8 @@ class ExtenderFlags:
     """What gpuloom's scheduler was told; addresses are ``host:port``, ``switches`` are the flags that are true.
 
     ``tls_secret`` holds the certificate that replicas make themselves, as a name or namespace/name; ``tls_webhook`` is
-    the configuration that they write their authority into.
+    the configuration that they write their authority into. Without ``overwrites_default`` the webhook leaves pods alone
+    that name the default scheduler, as the API server lets all do that name none.
     """
 
     scheduler_name: str = ""
@@ -44,6 +45,13 @@ class ExtenderFlags:
     switches: frozenset[str] = frozenset()
     tls_secret: str = ""
     tls_webhook: str = ""
+    cert_file: str = ""
+    overwrites_default: bool = _DEFAULT.force_overwrite_default_scheduler
+
+    @property
+    def expects_webhook(self) -> bool:
+        """Whether it writes its authority into a webhook's configuration, or somebody else may."""
+        return bool(self.tls_webhook or self.cert_file)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +88,8 @@ def read_flags(container: InstalledContainer) -> ExtenderFlags:
         node_choice=flags.get("node-choice", _DEFAULT.node_choice),
         tls_secret=flags.get("tls-self-manage", ""),
         tls_webhook=flags.get("tls-webhook", ""),
+        cert_file=flags.get("cert_file", ""),
+        overwrites_default=flags.get("force-overwrite-default-scheduler", "true").lower() != "false",
         switches=frozenset(name for name, value in flags.items() if value == "true"),
     )
 

@@ -1,11 +1,12 @@
 """Judges what nodes say of their cards, and what is left on them. Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from gpuloom.doctor.checks import look
+from gpuloom.doctor.checks import Unseen, look
 from gpuloom.doctor.cluster.facts import ClusterFacts
 from gpuloom.doctor.cluster.installation import ExtenderFlags
+from gpuloom.doctor.cluster.pods import NODE_LABELS, list_our_sets, tell_labels
 from gpuloom.doctor.findings import Fault, Problem, Severity
 from gpuloom.engine.state.unserved import is_unserved
 from gpuloom.model.card import Card
@@ -21,7 +22,6 @@ from gpuloom.wire.quantity import decode_strict_integer
 from gpuloom.wire.register import NoCardsError, read_register
 from gpuloom.wire.words import decode_unix_time
 
-_LABEL = ("gpu", "on")
 _DELETED = "Deleted_"
 _RESTART = "restart the device plugin's pod of this node, and look at its log if the finding stays"
 
@@ -29,17 +29,25 @@ _RESTART = "restart the device plugin's pod of this node, and look at its log if
 def judge_registers(facts: ClusterFacts) -> Iterator[Problem]:
     """Say which nodes do not tell their cards in a way that can be read."""
     profiles = [one for one in facts.catalog if one.cards.register and not one.cards.reader]
+    selectors = _list_selectors(facts)
     for node in look(facts.nodes):
         for profile in profiles:
-            yield from _judge_register(node, profile, is_nvidias=profile.word == facts.nvidia.word)
+            yield from _judge_register(node, profile, selectors if profile.word == facts.nvidia.word else ())
 
 
-def _judge_register(node: Node, profile: Profile, *, is_nvidias: bool) -> Iterator[Problem]:
+def _list_selectors(facts: ClusterFacts) -> Sequence[Mapping[str, str]]:
+    """Return by which labels device plugins of ours choose their nodes; the usual one where none does."""
+    sets = () if isinstance(facts.daemon_sets, Unseen) else facts.daemon_sets
+    return [one.node_selector for one in list_our_sets(sets) if one.node_selector] or [NODE_LABELS]
+
+
+def _judge_register(node: Node, profile: Profile, selectors: Sequence[Mapping[str, str]]) -> Iterator[Problem]:
     try:
         read_register(node.annotations, profile.cards.register)
     except NoCardsError as error:
-        if is_nvidias and node.labels.get(_LABEL[0]) == _LABEL[1]:
-            text = f"is labelled {'='.join(_LABEL)}, but has registered no card ({error})"
+        selector = next((one for one in selectors if one.items() <= node.labels.items()), None)
+        if selector is not None:
+            text = f"is labelled {tell_labels(selector)}, but has registered no card ({error})"
             remedy = "run gpuloom doctor on the node; take the label off if it has no cards"
             yield _about(node, text, Fault.MACHINE, remedy)
     except WireError as error:
@@ -51,7 +59,7 @@ def judge_offers(facts: ClusterFacts) -> Iterator[Problem]:
     """Say where the kubelet offers something else than was registered."""
     resource = facts.nvidia.resources.count
     for node in look(facts.nodes):
-        offered = _read_count(node, resource)
+        offered = facts.count_offered(node)
         cards = _read_cards(node, facts)
         if cards is None:
             if offered:
@@ -162,10 +170,6 @@ def _read_cards(node: Node, facts: ClusterFacts) -> tuple[Card, ...] | None:
         return read_register(node.annotations, facts.nvidia.cards.register)
     except WireError:
         return None
-
-
-def _read_count(node: Node, resource: str) -> int:
-    return decode_strict_integer((node.status.capacity or {}).get(resource, 0)) or 0
 
 
 def _read_allocatable(node: Node, resource: str) -> int:

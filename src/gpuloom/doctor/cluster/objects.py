@@ -7,6 +7,7 @@ import msgspec
 from gpuloom.kube import Resource
 from gpuloom.kube.resources import MUTATING_WEBHOOKS
 from gpuloom.serving.reviews import SubjectAccessReview, UserInfo
+from gpuloom.wire.hostpods import PodCondition
 from gpuloom.wire.objects import KubeObject, KubeStruct
 
 
@@ -30,11 +31,18 @@ class ConfigMapSource(KubeStruct, frozen=True):
     name: str = ""
 
 
+class HostPathSource(KubeStruct, frozen=True):
+    """The file or folder of the node behind a volume."""
+
+    path: str = ""
+
+
 class Volume(KubeStruct, frozen=True):
-    """A volume; only those of ConfigMaps are of interest."""
+    """A volume; only those of ConfigMaps and of the node are of interest."""
 
     name: str = ""
     config_map: ConfigMapSource | None = None
+    host_path: HostPathSource | None = None
 
 
 class InstalledSpec(KubeStruct, frozen=True):
@@ -43,6 +51,7 @@ class InstalledSpec(KubeStruct, frozen=True):
     node_name: str = ""
     service_account_name: str = "default"
     runtime_class_name: str | None = None
+    node_selector: dict[str, str] | None = None
     containers: list[InstalledContainer] | None = None
     volumes: list[Volume] | None = None
 
@@ -74,6 +83,7 @@ class InstalledStatus(KubeStruct, frozen=True):
 
     phase: str = ""
     message: str = ""
+    conditions: list[PodCondition] | None = None
     container_statuses: list[InstalledContainerStatus] | None = None
     init_container_statuses: list[InstalledContainerStatus] | None = None
 
@@ -101,9 +111,10 @@ class InstalledPod(KubeObject, frozen=True):
 
     @property
     def is_ready(self) -> bool:
-        """Whether all its containers are."""
+        """Whether all its containers are, and its condition does not deny it: on a lost node containers stay ready."""
         statuses = self.status.container_statuses or []
-        return bool(statuses) and all(one.ready for one in statuses)
+        said = next((one.status for one in self.status.conditions or () if one.type == "Ready"), "True")
+        return bool(statuses) and all(one.ready for one in statuses) and said == "True"
 
 
 class ConfigMap(KubeObject, frozen=True):
@@ -169,9 +180,10 @@ class DaemonSetSpec(KubeStruct, frozen=True):
 
 
 class DaemonSetStatus(KubeStruct, frozen=True):
-    """On how many nodes it shall run."""
+    """On how many nodes it shall run, and on how many of these it has a pod."""
 
     desired_number_scheduled: int = 0
+    current_number_scheduled: int = 0
 
 
 class DaemonSet(KubeObject, frozen=True):
@@ -179,6 +191,21 @@ class DaemonSet(KubeObject, frozen=True):
 
     spec: DaemonSetSpec = DaemonSetSpec()
     status: DaemonSetStatus = DaemonSetStatus()
+
+    @property
+    def full_name(self) -> str:
+        """``namespace/name``."""
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def template(self) -> InstalledSpec:
+        """``spec`` of its pods."""
+        return self.spec.template.spec
+
+    @property
+    def node_selector(self) -> Mapping[str, str]:
+        """The labels of the nodes that it is for, never null."""
+        return self.template.node_selector or {}
 
 
 class SelfReviewStatus(KubeStruct, frozen=True):

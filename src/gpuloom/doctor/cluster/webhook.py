@@ -27,9 +27,7 @@ def judge_webhook(facts: ClusterFacts) -> Iterator[Problem]:
     """Say why the API server asks nobody about new pods, or several."""
     found = look(facts.webhooks)
     if not found:
-        text = "no MutatingWebhookConfiguration has gpuloom's webhook, so pods with cards go to other schedulers"
-        remedy = "install the chart with scheduler.admissionWebhook.enabled=true, or name the scheduler in every pod"
-        yield Problem("webhook", text, Fault.INSTALLATION, remedy)
+        yield _complain_of_none(facts)
     if len(found) > 1:
         names = ", ".join(one.configuration for one in found)
         text = f"{len(found)} of them change the same pods: {names}"
@@ -39,6 +37,17 @@ def judge_webhook(facts: ClusterFacts) -> Iterator[Problem]:
         if not any("CREATE" in (rule.operations or ()) and "pods" in (rule.resources or ()) for rule in rules):
             text = "is not asked about new pods"
             yield Problem(_name(one), text, Fault.INSTALLATION, "give it the rule CREATE of pods, as the chart does")
+
+
+def _complain_of_none(facts: ClusterFacts) -> Problem:
+    missing = "no MutatingWebhookConfiguration has gpuloom's webhook"
+    install = "install the chart with scheduler.admissionWebhook.enabled=true"
+    if facts.flags is not None and not facts.flags.expects_webhook:
+        text = f"{missing}, as the scheduler was told: pods with cards come to it by its name alone"
+        remedy = f"write schedulerName: {facts.scheduler_name} into every pod with cards, or {install}"
+        return Problem("webhook", text, Fault.INSTALLATION, remedy, Severity.NOTE)
+    text = f"{missing}, so pods with cards go to other schedulers"
+    return Problem("webhook", text, Fault.INSTALLATION, f"{install}, or name the scheduler in every pod")
 
 
 def judge_webhook_ca(facts: ClusterFacts) -> Iterator[Problem]:
@@ -66,6 +75,11 @@ def judge_webhook_answers(facts: ClusterFacts) -> Iterator[Problem]:
             _CA_REMEDY if is_mistrust else _ROUTE_REMEDY,
         )
     elif probe.scheduler_name != facts.scheduler_name:
+        if probe.scheduler_name and facts.flags and not facts.flags.overwrites_default:
+            raise UnseenError(
+                "the webhook leaves pods alone that name no scheduler (--force-overwrite-default-scheduler=false), so "
+                "that of a dry run does not tell whether it answers"
+            )
         yield Problem(
             name,
             f"a pod with a card was left to {probe.scheduler_name or 'the default scheduler'}: the API server did not "
