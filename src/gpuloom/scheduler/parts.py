@@ -198,7 +198,7 @@ def assemble(
         is_busy=lambda: bool(state.binding) or latencies.is_busy,
     )
     labeller = PodLabeller(client, state, clocks)
-    mover = ReservationMover(state, observer.on_moved if observer else None)
+    mover = ReservationMover(state, outlook, observer.on_moved if observer else None)
     attempts = PreemptionAttempts(settings.preemption == "on", state.nominations)
     partly_offered = PartlyOffered()
     refused = RefusedPodEvents(recorder, clocks, period_s)

@@ -55,7 +55,7 @@ class _Program:
 
     def __init__(self, types: Mapping[_NodeType, int], shapes: Mapping[TraceShape, int]) -> None:
         self._types, self._shapes = list(types), list(shapes)
-        self._sizes = sorted({shape.milli for shape in shapes if shape.is_sharing})
+        self._sizes = sorted({shape.milli for shape in shapes if _takes_parts(shape)})
         self._milli_a_step = gcd(WHOLE_MILLI, *self._sizes)
         count = len(self._types)
         self._memory_row, self._gpu_row, self._slot_row = count, 2 * count, 3 * count
@@ -103,8 +103,8 @@ class _Program:
             (self._memory_row + number, column, shape.memory_mib),
             (self._pod_row + place, column, 1),
         ]
-        if shape.is_sharing:
-            self._cells.append((self._find_slot_row(number, self._sizes.index(shape.milli)), column, 1))
+        if _takes_parts(shape):
+            self._cells.append((self._find_slot_row(number, self._sizes.index(shape.milli)), column, shape.gpus))
         else:
             self._cells.append((self._gpu_row + number, column, shape.gpus))
 
@@ -150,6 +150,11 @@ class _Program:
                 pattern[chosen[at]] += 1
                 at -= steps[chosen[at]]
         return dict(pattern)
+
+
+def _takes_parts(shape: TraceShape) -> bool:
+    """Tell whether a pod leaves something of each of its GPUs to others."""
+    return shape.milli < WHOLE_MILLI
 
 
 def _may_go(shape: TraceShape, node: _NodeType) -> bool:

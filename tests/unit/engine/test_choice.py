@@ -83,3 +83,12 @@ def test_cards_are_chosen_by_parts_of_their_model(key: str, chosen: str) -> None
 def test_cards_are_chosen_by_their_id(key: str, chosen: str) -> None:
     engine = Engine({"n1": [card("A"), card("B")]})
     assert cards_of(engine.decide(pod(annotations={f"nvidia.com/{key}": " A ,"}, **SMALL))) == [[chosen]]
+
+
+def test_with_numa_binding_fuller_cards_of_another_numa_node_may_lie_between() -> None:
+    cards = [card(str(at), index=at, numa=at % 2, memory_mib=1000) for at in range(4)]
+    engine = Engine({"n1": cards}, node_policy="fragmentation", card_policy="fragmentation")
+    for at, held in enumerate((300, 200, 100)):
+        engine.hold("n1", str(at), memory_mib=held)
+    bound = pod(gpu=2, gpumem_percentage=30, annotations={"nvidia.com/numa-bind": "true"})
+    assert cards_of(engine.decide(bound)) == [["0", "2"]]

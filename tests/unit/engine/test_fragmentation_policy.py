@@ -211,3 +211,12 @@ def test_an_explanation_says_how_much_less_is_stranded_than_on_the_next_node() -
     assert first > second
     stranded = f"on fitting {first - second:.2f} cards less are stranded than on the next (fragmentation)"
     assert told == f"fits on 2 of 2 nodes; {stranded}"
+
+
+def test_numa_binding_leaves_a_pod_of_one_card_the_card_of_the_least_cost() -> None:
+    cards = [card(uuid, index=at, numa=at, memory_mib=100_000) for at, uuid in enumerate(("empty", "fitting"))]
+    engine = Engine({"n1": cards})
+    engine.cluster.table.outlook.expect(count_pods([shape_of(Pod(0, 470, 1)), shape_of(Pod(0, 530, 1))]))
+    engine.hold("n1", "fitting", memory_mib=53_000, cores=53)
+    bound = asking("p", Pod(0, 470, 1), FRAGMENTATION | {"nvidia.com/numa-bind": "true"})
+    assert cards_of(engine.decide(bound)) == [["fitting"]]

@@ -148,6 +148,15 @@ def test_weights(weights: Weights, scores: tuple[int, int]) -> None:
     assert tuple(round(float(score_cards(on, want(1, 0, 40), weights)), 4) for on in two) == scores
 
 
+@pytest.mark.parametrize("weight", [1, 3, 10**6, 2**62, 2**63 - 1])
+def test_columns_score_as_single_cards_do_whatever_the_weight(weight: int) -> None:
+    two = (a_card("1/10", "90/100", "10/100"), a_card("7/10", "10/100", "20/100"))
+    columns: Any = Cards(*np.array([msgspec.structs.astuple(one) for one in two]).T)
+    asked, weights = want(4, 0, 40), Weights(slot=weight, core=weight, memory=weight)
+    alone = [float(score_cards(on, asked, weights)) for on in two]
+    assert score_cards(columns, asked, weights).tolist() == alone
+
+
 @pytest.mark.parametrize(
     ("limits", "defaults", "expected"),
     [

@@ -15,10 +15,11 @@ from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.engine.state.outlook import HostCpu
 from gpuloom.model.share import Share
+from gpuloom.scheduler.bind.moving import ReservationMover
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.outlook.decided import FEW, DecidedCpu
 from gpuloom.scheduler.outlook.file import WorkloadError, read_workload
-from gpuloom.scheduler.outlook.keeper import OutlookKeeper
+from gpuloom.scheduler.outlook.keeper import OutlookKeeper, shape_of_demand
 from gpuloom.scheduler.outlook.lines import ExpectedPods, read_mix, write_mix
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
@@ -50,10 +51,10 @@ def make_pod(
     return msgspec.convert({"metadata": metadata, "spec": spec}, HostPod)
 
 
-def hold(state: SchedulerState, uid: str, node: str = "n1") -> None:
+def hold(state: SchedulerState, uid: str, node: str = "n1") -> Reservation:
     """Reserve a card for a pod, as a decision does."""
     share = Share(f"GPU-{node[1:]}", "NVIDIA", 100, 0)
-    state.cluster.assume(
+    return state.cluster.assume(
         Reservation(uid, "ns", uid, node, {"NVIDIA": ((share,),)}, (Phase.REGULAR,), ReservationStatus.ASSUMED, 0.0)
     )
 
@@ -118,6 +119,20 @@ def test_a_pod_decided_for_anew_takes_cpu_of_its_new_node_only() -> None:
         keeper.look(state.read_demands(asked))
         hold(state, "a", node)
         keeper.note_decided(make_pod("a", "2500m", gpu="1"), node)
+    keeper.look(state.read_demands(asked))
+    cpu = state.cluster.outlook.cpu
+    assert (cpu("n1").free, cpu("n2").free) == (16_000, 13_500)
+
+
+def test_a_pod_that_follows_kube_scheduler_to_another_node_takes_its_cpu_along() -> None:
+    state, asked = make_state(node_choice="scheduler"), make_pod("a", "2500m", gpu="1")
+    state.cluster.register("n2", "NVIDIA", NodeCards((card("GPU-2"),)))
+    state.nodes["n2"] = Node(metadata=ObjectMeta(name="n2"), status=NodeStatus(allocatable={"cpu": "16"}))
+    keeper = OutlookKeeper(state, Clocks())
+    keeper.look(state.read_demands(asked))
+    held = hold(state, "a")
+    keeper.note_decided(asked, "n1")
+    ReservationMover(state, keeper).move(asked, held, "n2")
     keeper.look(state.read_demands(asked))
     cpu = state.cluster.outlook.cpu
     assert (cpu("n1").free, cpu("n2").free) == (16_000, 13_500)
@@ -258,3 +273,11 @@ async def test_amounts_that_nobody_can_give_are_learned_as_the_most_that_counts(
     asked = make_pod("p", "9E", gpu="1", gpumem="1000")
     keeper.look(state.read_demands(asked))
     assert state.pod_scheduler.decide(state.read_demands(asked), ("n1",)).node == "n1"
+
+
+def test_of_very_many_and_long_models_a_shape_keeps_little() -> None:
+    wild = ",".join(f"{number:0100}" for number in range(150))
+    annotations = {"nvidia.com/use-gputype": wild, "nvidia.com/nouse-gputype": wild}
+    asked = make_pod("p", "1", annotations=annotations, gpu="1")
+    shape = shape_of_demand("NVIDIA", make_state().read_demands(asked)["NVIDIA"], asked)
+    assert sum(map(len, shape.models + shape.not_models)) == 2 * 16 * 64

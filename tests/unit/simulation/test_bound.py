@@ -26,6 +26,8 @@ def pods(count: int, milli: int, *, gpus: int = 1, cpu_milli: int = 0, spec: str
         pytest.param([node()], pods(1, 1000), 50, id="no more than has arrived"),
         pytest.param([node()], pods(9, 600), 60, id="two shares that are no GPU together"),
         pytest.param([node()], pods(2, 600) + pods(2, 400), 100, id="shares that are a GPU together"),
+        pytest.param([node()], pods(2, 500, gpus=2), 100, id="pods that share two GPUs"),
+        pytest.param([node()], pods(2, 600, gpus=2), 60, id="pods that cannot share two GPUs"),
         pytest.param([node(cpu_milli=8000)], pods(2, 1000, cpu_milli=8000), 50, id="no more CPU than there is"),
         pytest.param([node()], pods(2, 1000, spec="T4"), 0, id="no GPU of another model"),
         pytest.param([node(), node(model="T4")], pods(4, 1000, spec="T4"), 50, id="of two models one"),
@@ -40,7 +42,7 @@ SHAPES = st.sampled_from(
     [
         TraceShape(cpu, 8_000, gpus, milli, "")
         for cpu in (4000, 16_000)
-        for gpus, milli in ((1, 330), (1, 700), (2, 1000))
+        for gpus, milli in ((1, 330), (1, 700), (2, 300), (2, 1000))
     ]
 )
 

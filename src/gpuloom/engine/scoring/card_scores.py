@@ -34,12 +34,14 @@ def _terms(
     cards: CardFacts[Number], required: CardRequest[Number, Mark], weights: Weights
 ) -> tuple[Points | float, Points | float, Points | float, Ints | int]:
     """Return ``weight x used / capacity`` of slots, cores and memory, and 1, or 0 where a capacity is zero."""
+    # As floats: the largest weights times what is used are beyond the whole numbers of columns.
+    of_slots, of_cores, of_memory = float(weights.slot), float(weights.core), float(weights.memory)
     need, count, total_cores, total_mib = required.score, cards.count, cards.total_cores, cards.total_memory_mib
     no_slots, no_cores, no_memory = count == 0, total_cores == 0, total_mib == 0
     # Where a capacity is zero there is no score, so there it may be divided by anything.
     return (
-        weights.slot * (cards.used_slots + need.slots) / (count + no_slots),
-        weights.core * (cards.used_cores + need.cores) / (total_cores + no_cores),
-        weights.memory * (cards.used_memory_mib + need.memory_mib) / (total_mib + no_memory),
+        of_slots * (cards.used_slots + need.slots) / (count + no_slots),
+        of_cores * (cards.used_cores + need.cores) / (total_cores + no_cores),
+        of_memory * (cards.used_memory_mib + need.memory_mib) / (total_mib + no_memory),
         1 - (no_slots | no_cores | no_memory),
     )

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuloom.engine.scoring.card_order import CardOrder, SortKey
+from gpuloom.engine.scoring.card_order import LOWEST_NUMA, CardOrder, SortKey
 from gpuloom.engine.scoring.first_fit import LOWEST_INDEX
 from gpuloom.engine.scoring.fragmentation.chooser import STEP
 from gpuloom.engine.scoring.fragmentation.workload import WHOLE
@@ -63,6 +63,15 @@ def _measure_free_part(cards: CardFacts[Any], _required: CardRequest[Any, Any], 
 LEAST_FREE = SortKey("least free share first", _measure_free_part)
 """The order of cards where each pod's cost on each of them is not known, as for pods of several containers."""
 _ORDER: CardOrder = (LEAST_FREE, LOWEST_INDEX)
+
+
+def is_by_cost(order: CardOrder) -> bool:
+    """Tell whether cards are tried by what the pod costs on each, where that is known.
+
+    With NUMA binding it is known of pods of one card alone.
+    """
+    return order[:1] == (LEAST_FREE,) or order[:2] == (LOWEST_NUMA, LEAST_FREE)
+
 
 FRAGMENTATION = NamedPolicy(
     word="fragmentation",

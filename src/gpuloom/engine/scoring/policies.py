@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from gpuloom.engine.scoring.binpack import BINPACK
-from gpuloom.engine.scoring.card_order import HIGHEST_NUMA, LEAST_SHARED, CardOrder, DeviceSort, SortKey
+from gpuloom.engine.scoring.card_order import HIGHEST_NUMA, LEAST_SHARED, LOWEST_NUMA, CardOrder, DeviceSort, SortKey
 from gpuloom.engine.scoring.first_fit import FIRST_FIT
 from gpuloom.engine.scoring.fragmentation_policy import FRAGMENTATION, FragmentationPolicy
 from gpuloom.engine.scoring.policy import NamedPolicy, NodePolicy
@@ -72,6 +72,9 @@ def read_card_policy(value: str, *, numa_bind: bool, device_sort: DeviceSort) ->
     else:
         # Every word that is no policy spreads, as in HAMi.
         order = POLICIES.get(value, SPREAD).orders["numa-first" if numa_bind else device_sort]
+        if numa_bind and order[0] not in {LOWEST_NUMA, HIGHEST_NUMA}:
+            # Cards of one NUMA node are collected one after another.
+            order = (LOWEST_NUMA, *order)
     return CardPolicy(order, topology=TOPOLOGY in parts, mutex=MUTEX in parts)
 
 

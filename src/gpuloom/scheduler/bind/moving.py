@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation
+from gpuloom.scheduler.outlook.keeper import OutlookKeeper
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.objects import Pod
 
@@ -19,10 +20,12 @@ class MoveRefusedError(Exception):
 class ReservationMover:
     """Moves reservations that are only assumed.
 
-    note  is told the pod's UID and the node when one has moved
+    outlook  is told the pod and the node when one has moved
+    note     is told the same, the pod by its UID
     """
 
     state: SchedulerState
+    outlook: OutlookKeeper
     note: Callable[[str, str], None] | None = None
 
     def move(self, pod: Pod, held: Reservation, node: str) -> Reservation:
@@ -47,6 +50,7 @@ class ReservationMover:
         moved = self.state.cluster.assume(
             replace(held, node=node, shares=decision.shares, instances=decision.instances, extras=decision.extras)
         )
+        self.outlook.note_decided(pod, node)
         # Its cards on the other node are free for those that wait.
         self.state.capacity_freed.set()
         nomination = self.state.nominations.find(held.uid)

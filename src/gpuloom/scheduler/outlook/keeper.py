@@ -33,6 +33,8 @@ _log = structlog.get_logger(__name__)
 
 _MOST_CARDS, _MOST_MIB = 1024, 2**31 - 1
 """Larger requests fit nowhere, and count as these."""
+_MOST_MODELS, _LONGEST_MODEL = 16, 64
+"""Of more models, and of longer names, the beginning counts: shapes are kept long after their pods are gone."""
 
 OutlookNote = Callable[[PodMix | None, Mapping[str, HostCpu | None]], None]
 """Takes what the engine is told: the pods to come, None for the same as before, and the CPU of nodes that changed."""
@@ -180,6 +182,10 @@ def shape_of_demand(word: str, demand: Demand, pod: Pod) -> ExpectedShape:
         memory_mib=min(request.memory_mib, _MOST_MIB),
         memory_percent=0 if request.memory_percentage == PERCENTAGE_NOT_SET else request.memory_percentage,
         cores=min(request.cores, WHOLE_CARD),
-        models=selector.use_types or (),
-        not_models=selector.nouse_types,
+        models=_shorten(selector.use_types or ()),
+        not_models=_shorten(selector.nouse_types),
     )
+
+
+def _shorten(models: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(model[:_LONGEST_MODEL] for model in models[:_MOST_MODELS])

@@ -102,3 +102,16 @@ def test_a_share_of_one_card_changes_what_columns_say(
     for state in range(len(together.free)):
         (*alone, supplied), (*expected, expected_supplied) = cards.take_one(state, *asked), together.of(state)
         assert (alone, supplied.tolist()) == (expected, expected_supplied.tolist())
+
+
+def test_of_very_many_states_of_cards_few_are_remembered() -> None:
+    workload = Workload({WorkloadShape(1000 * cards, cards, 1000): 1 for cards in range(1, 60)})
+    useless = UselessShare(workload.typical(), ["any"])
+    cards = MeasuredCards([CardSize(MIB, CORES)], useless.asked, waste_of_rests(workload))
+    costs = MeasuredCosts(cards, useless, workload, Reserve(workload, 0.1), PODS_WITH_CARDS)
+    one_node = costs.of_one_node(lambda state: cards.take_one(state, np.array([500]), np.array([40])))
+    for mib in range(2 * one_node.most_remembered):
+        state = cards.number_one(0, 1, CORES, mib, unused=False)
+        supplied = costs.supplied(np.array([state]))
+        one_node.ways(NodeAndPod([state], b"\0", supplied, 0.0, cards.free.item(state), 0, 9000, 8000, 0, 1))
+    assert 0 < one_node.remembered <= one_node.most_remembered

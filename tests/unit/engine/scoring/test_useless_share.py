@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from oracle.fragmentation import Node, Pod, typical_of, useless
 
 from gpuloom.engine.scoring.fragmentation.useless_share import UselessShare
-from gpuloom.engine.scoring.fragmentation.workload import Workload, WorkloadShape, count_shapes
+from gpuloom.engine.scoring.fragmentation.workload import MOST_ASKED, WHOLE, Workload, WorkloadShape, count_shapes
 
 TYPICAL = [
     (WorkloadShape(4000, 1, 500), 0.5),
@@ -61,6 +61,11 @@ def test_the_table_says_what_counting_pod_by_pod_says(pods: list[Pod], node: Nod
 def test_typical_pods_are_the_commonest_shapes(pods: list[Pod]) -> None:
     found = [(Pod(s.cpu_milli, s.share_milli, s.cards, s.models), p) for s, p in to_workload(pods).typical()]
     assert found == typical_of(pods)
+
+
+def test_typical_pods_ask_for_few_different_things_whatever_there_is() -> None:
+    wild = {WorkloadShape(1000, cards, WHOLE): 1 for cards in range(2, 258)}
+    assert len(UselessShare(Workload(wild).typical(), ["any"]).asked) == MOST_ASKED
 
 
 def to_workload(pods: list[Pod]) -> Workload:

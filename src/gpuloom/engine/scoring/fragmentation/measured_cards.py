@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuloom.engine.scoring.fragmentation.useless_share import AskedOfCards
+from gpuloom.engine.scoring.fragmentation.workload import AskedOfCards
 from gpuloom.model.cards import WHOLE_CARD, Flags, Ints, Points
 
 NOTHING = 0

@@ -4,7 +4,7 @@ Nodes change one by one, and arrays with one row take longer to make than what i
 node are in few states, and what follows from a state is remembered over nodes; costs are equal to the last digit.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -16,8 +16,8 @@ from gpuloom.engine.scoring.fragmentation.reserve import NO_LOSS, Reserve
 from gpuloom.engine.scoring.fragmentation.useless_share import UselessShare
 from gpuloom.model.cards import Points
 
-_MOST_STATES = 16_384
-"""So many states of cards are remembered with each row of chances."""
+_MOST_NUMBERS = 65_536
+"""So many numbers are remembered: for a state with a row of chances one, and one for each that pods of several ask."""
 
 
 class NodeAndPod(NamedTuple):
@@ -67,6 +67,8 @@ class OneNodeCosts:
 
     feed    returns how much of what is free so much CPU feeds
     change  returns by how much the values of a card in a state change once a share is taken
+
+    ``remembered`` states of cards with a row of chances are known so far; at ``most_remembered`` it begins anew.
     """
 
     def __init__(
@@ -87,6 +89,8 @@ class OneNodeCosts:
         self._of_one = np.flatnonzero([one.cards == 1 for one in useless.asked])
         self._together = [(at, one.cards) for at, one in enumerate(useless.asked) if one.cards != 1]
         self._known: dict[int, dict[int, _OneCard]] = {}
+        self.remembered = 0
+        self.most_remembered = _MOST_NUMBERS // (1 + len(self._together))
 
     def ways(self, on: NodeAndPod) -> tuple[OneWay, OneWay]:
         """Return the cheapest cards, and the cheapest that are in use already."""
@@ -95,9 +99,7 @@ class OneNodeCosts:
         chances = self._useless.chances_of(line)
         different = {state for state, code in zip(on.states, on.codes, strict=False) if not code}
         if not known.keys() >= different:
-            if len(known) > _MOST_STATES:
-                known.clear()
-            self._learn(known, different - known.keys(), chances)
+            known = self._learn(line, different, chances)
         found = {state: known[state] for state in different}
         each = self._cost_each(on, found, chances)
         first = self._way(on, each, chances)
@@ -153,12 +155,18 @@ class OneNodeCosts:
             costs[state] = cost + (max(0.0, on.free + card.free - fed) - now) * weights.stranded
         return costs
 
-    def _learn(self, known: dict[int, _OneCard], states: Iterable[int], chances: Points) -> None:
-        """Remember what follows from states of cards and from chances."""
-        changes = [(state, *self._change(state)) for state in states]
+    def _learn(self, line: int, states: set[int], chances: Points) -> dict[int, _OneCard]:
+        """Remember what follows from states of cards and from chances; return all that is known of these."""
+        if self.remembered >= self.most_remembered:
+            self._known.clear()
+            self.remembered = 0
+        known = self._known.setdefault(line, {})
+        changes = [(state, *self._change(state)) for state in states - known.keys()]
+        self.remembered += len(changes)
         milli = np.array([supplied for *_, supplied in changes])[:, len(chances) :]
         used = np.add.reduce((milli * chances).take(self._of_one, axis=1), axis=1).tolist()
         for (state, free, waste, supplied), more in zip(changes, used, strict=True):
             together = [(supplied.item(at), supplied.item(len(chances) + at)) for at, _ in self._together]
             alone = waste + self._weights.useless * free
             known[state] = _OneCard(alone, free, more, self._cards.whole.item(state), together)
+        return known

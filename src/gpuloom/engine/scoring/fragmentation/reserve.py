@@ -10,6 +10,8 @@ from gpuloom.model.cards import Flags, Ints, Points
 
 LEAST_CARDS = 8
 """Pods of fewer cards find nodes often enough."""
+MOST_CLASSES = 16
+"""So many classes are kept, those of most pods: published workloads have 5. The table of losses takes 0.7 MB then."""
 NO_LOSS = 0
 """The number of the loss of a node that can serve all that it could before."""
 _MOST = 10.0
@@ -26,7 +28,7 @@ class Reserve:
     """
 
     def __init__(self, workload: Workload, weight: float) -> None:
-        classes = sorted({(shape.cards, shape.cpu_milli) for shape in workload.counts if shape.cards >= LEAST_CARDS})
+        classes = _find_classes(workload)
         self._cards = np.array([cards for cards, _ in classes], np.int64)[:, None]
         self._cpu = np.array([cpu for _, cpu in classes], np.int64)[:, None]
         self._cards_of = [cards for cards, _ in classes]
@@ -42,7 +44,8 @@ class Reserve:
         self._able: Flags = np.ascontiguousarray(able.T)
         self._is_able: Flags = np.logical_or.reduce(self._able, axis=1)
         self._losses: Ints = np.full((len(self._able), len(self._able)), _UNKNOWN)
-        self._lost: list[list[int]] = [[]]
+        self._lost: list[tuple[int, ...]] = [()]
+        self._numbers: dict[tuple[int, ...], int] = {(): NO_LOSS}
 
     @property
     def classes(self) -> int:
@@ -87,14 +90,16 @@ class Reserve:
         found: Ints = self._losses[before, after]
         if found.min(initial=NO_LOSS) == _UNKNOWN:
             for pair in set(zip(before.tolist(), after.tolist(), strict=True)):
-                self._losses[pair] = self._number(np.flatnonzero(self._able[pair[0]] & ~self._able[pair[1]]).tolist())
+                lost = np.flatnonzero(self._able[pair[0]] & ~self._able[pair[1]])
+                self._losses[pair] = self._number(tuple(lost.tolist()))
             found = self._losses[before, after]
         return found
 
-    def _number(self, lost: list[int]) -> int:
-        if lost not in self._lost:
+    def _number(self, lost: tuple[int, ...]) -> int:
+        number = self._numbers.setdefault(lost, len(self._lost))
+        if number == len(self._lost):
             self._lost.append(lost)
-        return self._lost.index(lost)
+        return number
 
     def prices(self, able_nodes: Ints, free_milli: float) -> list[float]:
         """Return by class what it charges a placement that makes a node unable to serve it, thousandths of cards.
@@ -115,3 +120,14 @@ class Reserve:
     def charges(self, prices: Sequence[float]) -> Points:
         """Return what each loss is charged, by its number."""
         return np.array([self.charge(prices, loss) for loss in range(len(self._lost))])
+
+
+def _find_classes(workload: Workload) -> list[tuple[int, int]]:
+    """Return cards and CPU of the classes of most pods, the smaller first among equals; the smallest comes first."""
+    pods: dict[tuple[int, int], int] = {}
+    for shape, n in workload.counts.items():
+        if shape.cards >= LEAST_CARDS:
+            of = shape.cards, shape.cpu_milli
+            pods[of] = pods.get(of, 0) + n
+    commonest = sorted(pods, key=lambda of: (-pods[of], of))
+    return sorted(commonest[:MOST_CLASSES])

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuloom.engine.scoring.fragmentation.workload import WHOLE, Amounts, WorkloadShape
+from gpuloom.engine.scoring.fragmentation.workload import WHOLE, AskedOfCards, WorkloadShape
 from gpuloom.model.cards import Ints, Points
 
 _MOST_SHARES = 64
@@ -39,14 +39,6 @@ class Barred(NamedTuple):
     no_cards: Points
     other_models: Points
     no_cpu: Points
-
-
-class AskedOfCards(NamedTuple):
-    """What pods ask of cards: so much of each of so many."""
-
-    share_milli: int
-    cards: int
-    amounts: Amounts | None = None
 
 
 class UselessShare:
@@ -144,12 +136,8 @@ class UselessShare:
 
 def list_asked(typical: Sequence[tuple[WorkloadShape, float]]) -> list[AskedOfCards]:
     """Return what typical pods with cards ask of cards, each once, in a fixed order."""
-    asked = {_ask(shape) for shape, _ in typical if shape.cards}
+    asked = {shape.asked for shape, _ in typical if shape.cards}
     return sorted(asked, key=lambda one: (one.share_milli, one.cards, () if one.amounts is None else (one.amounts,)))
-
-
-def _ask(shape: WorkloadShape) -> AskedOfCards:
-    return AskedOfCards(shape.share_milli, shape.cards, shape.amounts)
 
 
 def _tabulate(
@@ -160,5 +148,5 @@ def _tabulate(
     for shape, chance in with_cards:
         rows = [at for at, model in enumerate(models) if not shape.accepted or model in shape.accepted]
         first = int(np.searchsorted(steps, shape.cpu_milli)) + 1
-        table[rows, first:, asked.index(_ask(shape))] += chance
+        table[rows, first:, asked.index(shape.asked)] += chance
     return table

@@ -4,11 +4,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
+from typing import NamedTuple
 
 WHOLE = 1000
 """Milli of one card."""
 COVERAGE = 0.95
 """The part of a workload's pods that its typical pods cover at least."""
+MOST_ASKED = 64
+"""Typical pods ask for at most so many different things of cards: each is looked up for every state of a card."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -23,6 +26,14 @@ class Amounts:
     memory_mib: int
     memory_percent: int
     cores: int
+
+
+class AskedOfCards(NamedTuple):
+    """What pods ask of cards: so much of each of so many."""
+
+    share_milli: int
+    cards: int
+    amounts: Amounts | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +57,11 @@ class WorkloadShape:
     def demand_milli(self) -> int:
         """Thousandths of cards in all."""
         return self.cards * self.share_milli
+
+    @property
+    def asked(self) -> AskedOfCards:
+        """What it asks of cards, whatever CPU it needs and models it accepts."""
+        return AskedOfCards(self.share_milli, self.cards, self.amounts)
 
     @property
     def is_sharing(self) -> bool:
@@ -95,12 +111,15 @@ class Workload:
     def typical(self, coverage: float = COVERAGE) -> list[tuple[WorkloadShape, float]]:
         """Return the commonest shapes that cover so much of the pods, each with its probability among them.
 
-        The commonest comes first, among equals the largest.
+        The commonest comes first, among equals the largest. They cover less where they would ask for more
+        than MOST_ASKED different things of cards.
         """
         found: list[tuple[WorkloadShape, int]] = []
+        asked: set[AskedOfCards] = set()
         covered = 0
         for shape, n in sorted(self.counts.items(), key=_commonest, reverse=True):
-            if covered >= coverage * self.pods:
+            asked.add(shape.asked)
+            if covered >= coverage * self.pods or len(asked) > MOST_ASKED:
                 break
             found.append((shape, n))
             covered += n

@@ -1,0 +1,23 @@
+"""The reserve stays small whatever pods are to be expected: anybody may ask for anything."""
+
+from gpuloom.engine.scoring.fragmentation.pod_mix import MOST_SHAPES
+from gpuloom.engine.scoring.fragmentation.reserve import LEAST_CARDS, MOST_CLASSES, Reserve
+from gpuloom.engine.scoring.fragmentation.workload import WHOLE, Workload, WorkloadShape
+
+WILD = {WorkloadShape(1 + at, LEAST_CARDS + at, WHOLE): 1 for at in range(MOST_SHAPES)}
+
+
+def test_of_wild_shapes_a_node_is_on_one_of_few_levels() -> None:
+    levels = Reserve(Workload(WILD), 0.1).level(2**31, 2**40) + 1
+    assert levels == (MOST_CLASSES + 1) ** 2
+
+
+def test_of_many_classes_those_of_most_pods_are_kept() -> None:
+    reserve = Reserve(Workload(WILD | {WorkloadShape(0, LEAST_CARDS + MOST_SHAPES, WHOLE): 2}), 0.1)
+    assert reserve.is_one_able(reserve.level(LEAST_CARDS + MOST_SHAPES, 0))
+
+
+def test_as_many_classes_as_are_kept_are_all_there() -> None:
+    few = dict(list(WILD.items())[-MOST_CLASSES:])
+    reserve = Reserve(Workload(few), 0.1)
+    assert all(reserve.is_one_able(reserve.level(shape.cards, shape.cpu_milli)) for shape in few)
