@@ -19,6 +19,7 @@ from gpuloom.engine.explanation.rule_matrix import NamedRule, RuleMatrix
 from gpuloom.engine.explanation.values import Remedy
 from gpuloom.engine.filtering.rules import NeededChange
 from gpuloom.engine.request.demand import CardSelector, Demand
+from gpuloom.engine.state.usage import collapse, sum_for_quota
 from gpuloom.model.cards import Ints
 from gpuloom.model.request_columns import UNBOUNDED, Headroom, RequestColumns
 
@@ -219,10 +220,11 @@ def _with_quota(question: Question) -> Steps:
     decision = _decide(question, question.demand, UNBOUNDED)
     if decision.node is None:
         return ()
-    memory = sum(share.memory_mib for shares in decision.shares for share in shares) - question.headroom.memory_mib
-    cores = sum(share.cores for shares in decision.shares for share in shares) - question.headroom.cores
+    bits = question.scheduler.profile.fit.bits
+    held = sum_for_quota(collapse(decision.shares, question.demand.phases).values(), bits=bits)
+    memory, cores = held.memory_mib - question.headroom.memory_mib, held.cores - question.headroom.cores
     parts = [f"{memory:,} MiB more"] if memory > 0 else []
-    parts += [f"{cores} % more of the cores"] if cores > 0 else []
+    parts += [f"{cores} {'' if bits else '% '}more of the cores"] if cores > 0 else []
     if not parts:
         return ()
     text = f"fits if the quota of namespace {question.demand.namespace} allowed {' and '.join(parts)}"
