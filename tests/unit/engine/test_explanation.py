@@ -123,6 +123,33 @@ def test_a_change_is_named_only_where_it_helps(facts: dict[str, object], change:
     assert remedies(ask(engine, pod(gpu=1, gpumem=8000)), change) == ([text] if text else [])
 
 
+def want_whole_cards(containers: int) -> Pod:
+    """A pod of several containers, each of which wants a card to itself."""
+    return pod(*(container(f"c{at}", gpu=1, gpumem=1000, gpucores=100) for at in range(containers)))
+
+
+@pytest.mark.parametrize(
+    ("cards", "containers", "told"),
+    [(2, 1, "1 of 2"), (2, 2, "2 of 2"), (3, 2, "2 of 3"), (4, 2, "2 of 4")],
+)
+def test_so_many_cards_are_named_as_all_containers_need(cards: int, containers: int, told: str) -> None:
+    engine = Engine({"n1": [card(f"c{at}", healthy=False) for at in range(cards)]})
+    assert remedies(ask(engine, want_whole_cards(containers)), "health") == [f"fits if {told} cards of n1 were healthy"]
+
+
+def test_no_card_is_named_where_all_of_them_are_too_few() -> None:
+    engine = Engine({"n1": [card("a", healthy=False), card("b", healthy=False)]})
+    assert remedies(ask(engine, want_whole_cards(3)), "health") == []
+
+
+def test_memory_is_missing_on_as_many_cards_as_all_containers_need() -> None:
+    engine = Engine({"n1": [card("a"), card("b"), card("c")]})
+    for uuid in "abc":
+        engine.hold("n1", uuid, memory_mib=10_000)
+    asked = pod(container("first", gpu=1, gpumem=10_000), container("second", gpu=1, gpumem=10_000))
+    assert remedies(ask(engine, asked), "memory") == ["fits if 3,616 MiB more were free on 2 more cards of n1"]
+
+
 def test_an_annotation_that_excludes_all_cards_is_named() -> None:
     asked = pod(gpu=1, gpumem=8000, annotations={"nvidia.com/use-gputype": "H100"})
     told = remedies(ask(Engine({"n1": [card("a")]}), asked), "annotation")
