@@ -87,6 +87,19 @@ async def test_strictly_nobody_is_asked_whom_a_budget_protects(empty: Site) -> N
     assert not empty.has_happened(asked)
 
 
+async def test_strictly_a_pod_is_spared_that_has_its_cards_and_is_not_bound_yet(empty: Site) -> None:
+    """The Eviction API asks no budget about pods that are pending."""
+    await start(empty, preemption_budgets="strict")
+    await run_labelled(empty, "low", 2, "n2")
+    waits = await submit(empty, "waits", 8000, 1)
+    await empty.wait_for_pod(await empty.change_pod("waits", {"metadata": {"labels": WEB}}))
+    await protect(empty, 0)
+    assert await empty.choose(waits) == "n1"
+    assert await empty.choose(await submit(empty, "high", 8000, 10), "n1", "n2") is None
+    await empty.clock.run_until(lambda: dropped(empty).get("budget", 0) > 0, step_s=0.05)
+    await leaves_nobody(empty, waits)
+
+
 async def test_a_pod_with_two_budgets_is_deleted_because_the_eviction_api_cannot_count_them(site: Site) -> None:
     for node in ("n1", "n2"):
         await run_labelled(site, f"low-{node}", 1, node)

@@ -5,6 +5,7 @@ import pytest
 from builders import NVIDIA, Engine, card, container, pod
 from msgspec.structs import replace
 
+from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.explanation.depth import Depth
 from gpuloom.engine.explanation.explain import explain, finish
 from gpuloom.engine.explanation.study import ExplanationScope
@@ -12,10 +13,14 @@ from gpuloom.engine.explanation.text import tell_explanation
 from gpuloom.engine.explanation.values import CardVerdict, Explanation, NodeVerdict
 from gpuloom.engine.filtering.compiled_profile import compile_profile
 from gpuloom.engine.request.demand import read_demand
+from gpuloom.engine.request.options import Options
+from gpuloom.engine.state.card_table import NodeCards
+from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.model.mig import MIG_MODE, MigPlacement, MigProfile
 from gpuloom.model.share import Share
+from gpuloom.vendors.catalog import Catalog, load_default_profiles
 from gpuloom.web.views.redaction import redact
-from gpuloom.wire.objects import ObjectMeta, Pod, ResourceQuota, ResourceQuotaSpec
+from gpuloom.wire.objects import Container, ObjectMeta, Pod, ResourceQuota, ResourceQuotaSpec, Resources
 
 
 def ask(engine: Engine, asked: Pod, depth: Depth | None = None, **scene: object) -> Explanation:
@@ -118,19 +123,69 @@ def test_a_change_is_named_only_where_it_helps(facts: dict[str, object], change:
     assert remedies(ask(engine, pod(gpu=1, gpumem=8000)), change) == ([text] if text else [])
 
 
+def want_whole_cards(containers: int) -> Pod:
+    """A pod of several containers, each of which wants a card to itself."""
+    return pod(*(container(f"c{at}", gpu=1, gpumem=1000, gpucores=100) for at in range(containers)))
+
+
+@pytest.mark.parametrize(
+    ("cards", "containers", "told"),
+    [(2, 1, "1 of 2"), (2, 2, "2 of 2"), (3, 2, "2 of 3"), (4, 2, "2 of 4")],
+)
+def test_so_many_cards_are_named_as_all_containers_need(cards: int, containers: int, told: str) -> None:
+    engine = Engine({"n1": [card(f"c{at}", healthy=False) for at in range(cards)]})
+    assert remedies(ask(engine, want_whole_cards(containers)), "health") == [f"fits if {told} cards of n1 were healthy"]
+
+
+def test_no_card_is_named_where_all_of_them_are_too_few() -> None:
+    engine = Engine({"n1": [card("a", healthy=False), card("b", healthy=False)]})
+    assert remedies(ask(engine, want_whole_cards(3)), "health") == []
+
+
+def test_memory_is_missing_on_as_many_cards_as_all_containers_need() -> None:
+    engine = Engine({"n1": [card("a"), card("b"), card("c")]})
+    for uuid in "abc":
+        engine.hold("n1", uuid, memory_mib=10_000)
+    asked = pod(container("first", gpu=1, gpumem=10_000), container("second", gpu=1, gpumem=10_000))
+    assert remedies(ask(engine, asked), "memory") == ["fits if 3,616 MiB more were free on 2 more cards of n1"]
+
+
 def test_an_annotation_that_excludes_all_cards_is_named() -> None:
     asked = pod(gpu=1, gpumem=8000, annotations={"nvidia.com/use-gputype": "H100"})
     told = remedies(ask(Engine({"n1": [card("a")]}), asked), "annotation")
     assert told == ["fits on n1 without the annotation nvidia.com/use-gputype"]
 
 
+def quota(resource: str, amount: int) -> ResourceQuota:
+    hard = {f"limits.{resource}": str(amount)}
+    return ResourceQuota(metadata=ObjectMeta(name="q", namespace="default"), spec=ResourceQuotaSpec(hard=dict(hard)))
+
+
 def test_a_quota_in_the_way_is_named_with_what_is_missing() -> None:
     engine = Engine({"n1": [card("a")]})
-    hard = {"limits.nvidia.com/gpumem": "5000"}
-    quota = ResourceQuota(metadata=ObjectMeta(name="q", namespace="default"), spec=ResourceQuotaSpec(hard=dict(hard)))
-    engine.cluster.quotas.apply(quota)
+    engine.cluster.quotas.apply(quota("nvidia.com/gpumem", 5000))
     told = remedies(ask(engine, pod(gpu=1, gpumem=8000)), "quota")
     assert told == ["fits if the quota of namespace default allowed 3,000 MiB more"]
+
+
+def test_what_never_runs_at_once_is_missing_of_a_quota_once() -> None:
+    engine = Engine({"n1": [card("a")]})
+    engine.cluster.quotas.apply(quota("nvidia.com/gpumem", 5000))
+    asked = pod(container("main", gpu=1, gpumem=10_000), init=[container("init", gpu=1, gpumem=10_000)])
+    told = remedies(ask(engine, asked), "quota")
+    assert told == ["fits if the quota of namespace default allowed 5,000 MiB more"]
+
+
+def test_cores_that_are_bits_of_a_mask_are_missing_of_a_quota_as_many_as_they_are() -> None:
+    neuron = next(one for one in load_default_profiles() if one.word == "AWSNeuron")
+    pod_scheduler = PodScheduler(ClusterState(Catalog((neuron,))), Options())
+    device = NodeCards((card("d", count=2, memory_mib=0, cores=3),), facts={"cores per device": 2, "instance type": ""})
+    pod_scheduler.cluster_state.register("n1", "AWSNeuron", device)
+    pod_scheduler.cluster_state.quotas.apply(quota("aws.amazon.com/neuroncore", 1))
+    whole = Container(name="c", resources=Resources(limits={"aws.amazon.com/neuron": "1"}))
+    demand = read_demand(pod(whole), neuron, Options())
+    told = remedies(finish(explain(ExplanationScope(pod_scheduler.by_vendor["AWSNeuron"], ("n1",)), demand)), "quota")
+    assert told == ["fits if the quota of namespace default allowed 1 more of the cores"]
 
 
 def test_of_several_containers_the_one_that_does_not_fit_is_told() -> None:
@@ -249,7 +304,6 @@ def test_a_quota_that_decisions_do_not_look_at_is_not_in_the_way() -> None:
     engine = Engine({"n1": [card("a")]}, quota_in_fit="hami")
     profile = replace(NVIDIA, fit=replace(NVIDIA.fit, hami_quota=False))
     engine.vendor_scheduler.compiled = compile_profile(profile, engine.options)
-    limits = ResourceQuotaSpec(hard={"limits.nvidia.com/gpumem": 1})
-    engine.cluster.quotas.apply(ResourceQuota(metadata=ObjectMeta(name="q", namespace="default"), spec=limits))
+    engine.cluster.quotas.apply(quota("nvidia.com/gpumem", 1))
     asked = pod(gpu=1, gpumem=8000)
     assert (engine.decide(asked).node, ask(engine, asked).outcome) == ("n1", "fits")

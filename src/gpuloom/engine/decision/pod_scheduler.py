@@ -13,6 +13,7 @@ import numpy as np
 from gpuloom.engine.decision.annotations import annotate
 from gpuloom.engine.decision.attempt import NOT_CLOSED
 from gpuloom.engine.decision.decision import Decision, UnsettledError
+from gpuloom.engine.decision.shared_quotas import share_headrooms
 from gpuloom.engine.decision.vendor_intersection import TOO_FEW, VendorIntersection
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.filtering.compiled_profile import CompiledProfile, compile_profile
@@ -112,7 +113,7 @@ class PodScheduler:
         """
         if not demands:
             raise ValueError("the pod asks for no card")
-        headrooms = headrooms or {}
+        headrooms = self._share(demands, headrooms)
         if len(demands) == 1:
             word, demand = next(iter(demands.items()))
             decision = self._ask(word, demand, names, headrooms, explain=explain)
@@ -137,7 +138,9 @@ class PodScheduler:
         if not demands:
             raise ValueError("the pod asks for no card")
         if len(demands) > 1:
-            return self._complete(self._decide_jointly(demands, names, most_tries, closed), demands, {})
+            headrooms = self._share(demands)
+            decision = self._decide_jointly(demands, headrooms, names, most_tries, closed)
+            return self._complete(decision, demands, headrooms)
         word, demand = next(iter(demands.items()))
         decision = self.by_vendor[word].decide_among(demand, names, most_tries=most_tries, closed=closed)
         self._know_other_vendors(word, decision)
@@ -155,10 +158,15 @@ class PodScheduler:
         return decision.fitting.only(self.by_vendor[word].assess(demand, most_tries=most_tries).takes)
 
     def _decide_jointly(
-        self, demands: Demands, names: NodeNames, most_tries: int | None, closed: Mapping[str, Refusal]
+        self,
+        demands: Demands,
+        headrooms: Mapping[str, Headroom],
+        names: NodeNames,
+        most_tries: int | None,
+        closed: Mapping[str, Refusal],
     ) -> Decision:
         try:
-            intersection = self._join(demands, {}, most_tries)
+            intersection = self._join(demands, headrooms, most_tries)
         except UnsettledError as error:
             # One vendor has more nodes to try; the others may have as well.
             raise UnsettledError(self.place_ahead(demands)) from error
@@ -169,6 +177,15 @@ class PodScheduler:
             if decision.node is None:
                 decision.refusals.update((node, closed[node]) for node in closed if names.has(node))
         return decision
+
+    def _share(self, demands: Demands, asked: Mapping[str, Headroom] | None = None) -> Mapping[str, Headroom]:
+        """Return what quotas leave of each vendor's cards, where that is not what is known here of each by itself.
+
+        asked  the same, where the question is what would be under another quota
+        """
+        if len(demands) < 2:
+            return asked or {}
+        return share_headrooms(demands, asked or {}, self.by_vendor, self.cluster_state.quotas)
 
     def _join(
         self, demands: Demands, headrooms: Mapping[str, Headroom], most_tries: int | None = None
@@ -192,7 +209,10 @@ class PodScheduler:
 
         Raises ValueError when a demand asks for no card.
         """
-        return bool(demands) and all(self.by_vendor[word].takes(demand, node) for word, demand in demands.items())
+        headrooms = self._share(demands)
+        return bool(demands) and all(
+            self.by_vendor[word].takes(demand, node, headrooms.get(word)) for word, demand in demands.items()
+        )
 
     def find_taking(self, demands: Demands) -> Generator[None, None, frozenset[str]]:
         """Return the nodes that take a pod, in steps, without choosing among them or saying why others do not.
@@ -200,17 +220,19 @@ class PodScheduler:
         Raises ValueError when a demand asks for no card.
         """
         yield from self.place_ahead(demands)
+        headrooms = self._share(demands)
         taking: frozenset[str] | None = None
         for word, demand in demands.items():
-            one = self.by_vendor[word].assess(demand)
+            one = self.by_vendor[word].assess(demand, headrooms.get(word))
             names = frozenset([one.table.names[place] for place in np.flatnonzero(one.takes).tolist()])
             taking = names if taking is None else taking & names
         return taking or frozenset()
 
     def place_ahead(self, demands: Demands) -> Iterator[None]:
         """Try nodes ahead of a question, a few of them between two steps; see :meth:`VendorScheduler.try_nodes`."""
+        headrooms = self._share(demands)
         for word, demand in demands.items():
-            yield from self.by_vendor[word].place_ahead(demand)
+            yield from self.by_vendor[word].place_ahead(demand, headrooms.get(word))
 
     def _know_other_vendors(self, word: str, decision: Decision) -> None:
         """Tell nodes that have cards of other vendors only from those that have none: they are known."""

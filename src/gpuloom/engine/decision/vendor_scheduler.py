@@ -71,7 +71,6 @@ class VendorScheduler:
         ``headroom`` is what the quota leaves, for questions of the kind "what if"; otherwise it is as it is.
         Raises ValueError when the demand asks for no card: such a pod needs no decision.
         """
-        headroom = self.headroom(demand) if headroom is None else headroom
         return self._attempt(demand, headroom).answer(candidates, explain=explain)
 
     def decide_among(
@@ -88,7 +87,7 @@ class VendorScheduler:
         Raises ValueError when the demand asks for no card, UnsettledError when the pod was placed on
         ``most_tries`` nodes in vain.
         """
-        attempt = self._attempt(demand, self.headroom(demand), most_tries, closed)
+        attempt = self._attempt(demand, None, most_tries, closed)
         decision = attempt.search(names) if names.is_searchable else None
         if decision is None:
             decision = attempt.answer(look_up_among(self.state.table, self.index, names), explain=False)
@@ -100,37 +99,38 @@ class VendorScheduler:
         Raises ValueError when the demand asks for no card, UnsettledError when more than ``most_tries`` nodes
         have not answered.
         """
-        return self._attempt(demand, self.headroom(demand) if headroom is None else headroom, most_tries).assess()
+        return self._attempt(demand, headroom, most_tries).assess()
 
-    def takes(self, demand: Demand, node: str) -> bool:
+    def takes(self, demand: Demand, node: str, headroom: Headroom | None = None) -> bool:
         """Tell whether a node would do, without choosing its cards or saying why they do not.
 
         Raises ValueError when the demand asks for no card.
         """
-        return self._attempt(demand, self.headroom(demand)).has_capacity(node)
+        return self._attempt(demand, headroom).has_capacity(node)
 
     def has_capacity(self, demand: Demand) -> bool:
         """Tell whether any node would do, without saying which or why the others would not.
 
         Raises ValueError when the demand asks for no card.
         """
-        return self._attempt(demand, self.headroom(demand)).has_capacity()
+        return self._attempt(demand).has_capacity()
 
-    def place_ahead(self, demand: Demand) -> Iterator[None]:
+    def place_ahead(self, demand: Demand, headroom: Headroom | None = None) -> Iterator[None]:
         """Try a pod of several containers on all nodes that may take it, a few of them between two steps.
 
         What they say is remembered, so that questions about such pods are answered quickly; of other pods there is
         nothing to be tried. Raises ValueError when the demand asks for no card.
         """
-        return self._attempt(demand, self.headroom(demand)).place_ahead()
+        return self._attempt(demand, headroom).place_ahead()
 
     def _attempt(
         self,
         demand: Demand,
-        headroom: Headroom,
+        headroom: Headroom | None = None,
         most_tries: int | None = None,
         closed: Mapping[str, Refusal] = NOT_CLOSED,
     ) -> SchedulingAttempt:
+        """Begin an attempt; ``headroom`` is what the quota leaves, where that is not as it is known here."""
         return SchedulingAttempt(
             compiled=self.compiled,
             table=self.state.table,
@@ -139,7 +139,7 @@ class VendorScheduler:
             refusal_cache=self.refusal_cache,
             index=self.index,
             demand=demand,
-            headroom=headroom,
+            headroom=self.headroom(demand) if headroom is None else headroom,
             most_tries=most_tries,
             closed=closed,
         )

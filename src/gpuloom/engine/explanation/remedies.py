@@ -4,7 +4,7 @@ Found are single changes: more of one thing free, a card healthy or open again, 
 less. The search is bounded, so what it does not find may exist all the same.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,12 +14,13 @@ from msgspec.structs import replace
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.explanation.hosts import tell_one_of
 from gpuloom.engine.explanation.leaving import find_leaving
-from gpuloom.engine.explanation.node_fork import NodeFork, Question, Steps
+from gpuloom.engine.explanation.node_fork import Question, Steps
 from gpuloom.engine.explanation.rule_matrix import NamedRule, RuleMatrix
 from gpuloom.engine.explanation.values import Remedy
 from gpuloom.engine.filtering.rules import NeededChange
 from gpuloom.engine.request.demand import CardSelector, Demand
-from gpuloom.model.cards import Ints
+from gpuloom.engine.state.usage import collapse, sum_for_quota
+from gpuloom.model.cards import Cards, Ints
 from gpuloom.model.request_columns import UNBOUNDED, Headroom, RequestColumns
 
 _TRIES_PER_CHECK = 2
@@ -98,20 +99,20 @@ def _more(
     nearest = _smallest_gaps(question, rows, gaps)
     by_row = dict(zip(rows.tolist(), gaps.tolist(), strict=True))
     for gap in nearest[:_TRIES_PER_CHECK]:
-        yield
-        name = matrix.table.names[gap.node]
+        near = [row for row in _rows(matrix, gap.node) if by_row.get(row, gap.amount + 1) <= gap.amount]
+        uuids = [matrix.table.uuids[row] for row in sorted(near, key=by_row.__getitem__)]
 
-        def free(node: NodeFork, gap: _Gap = gap) -> None:
-            held = getattr(node.state.table.cards, used)
-            for place, row in enumerate(_rows(matrix, gap.node)):
-                if by_row.get(row, gap.amount + 1) <= gap.amount:
-                    held[node.state.table.rows_of(node.state.table.positions[node.name]).start + place] -= gap.amount
+        def free(cards: Cards, changed: Sequence[int], gap: _Gap = gap) -> None:
+            held = getattr(cards, used)
+            held[changed] = np.maximum(held[changed] - gap.amount, 0)
 
-        if _try(question, name, free):
-            same = [one for one in nearest if (one.amount, one.cards) == (gap.amount, gap.cards)]
+        count = yield from _find_fewest(question, matrix.table.names[gap.node], uuids, gap.cards, free)
+        if count:
+            alike = [one for one in nearest if (one.amount, one.cards) == (gap.amount, gap.cards)]
+            same = alike if count == gap.cards else [gap]
             names = [matrix.table.names[one.node] for one in same]
             kind = matrix.table.kinds[int(matrix.cards.kind[gap.row])][0]
-            place = f"any {kind}" if gap.cards == 1 else f"{gap.cards} more cards"
+            place = f"any {kind}" if count == 1 else f"{count} more cards"
             return (
                 Remedy(
                     change=check.name,
@@ -129,25 +130,22 @@ def _set(question: Question, check: NamedRule, column: str, value: int, words: s
     matrix = question.matrix
     rows = _only_blocked(question, check)
     nodes = list(dict.fromkeys(matrix.cards.node[rows].tolist()))
+
+    def mend(cards: Cards, changed: Sequence[int]) -> None:
+        getattr(cards, column)[changed] = value
+
     for node in nodes[:_TRIES_PER_CHECK]:
-        yield
         name = matrix.table.names[node]
         uuids = [matrix.table.uuids[row] for row in rows.tolist() if matrix.cards.node[row] == node]
-
-        def change(imagined: NodeFork, uuids: Sequence[str] = uuids) -> None:
-            table = imagined.state.table
-            for uuid in uuids:
-                if (row := table.row(imagined.name, uuid)) is not None:
-                    getattr(table.cards, column)[row] = value
-
-        if _try(question, name, change):
-            missing = max(question.cards - int(matrix.fitting()[node]), 1)
-            which = f"card {uuids[0]}" if missing == len(uuids) == 1 else f"{missing} of {len(uuids)} cards"
+        missing = max(question.cards - int(matrix.fitting()[node]), 1)
+        count = yield from _find_fewest(question, name, uuids, missing, mend)
+        if count:
+            which = f"card {uuids[0]}" if len(uuids) == 1 else f"{count} of {len(uuids)} cards"
             return (
                 Remedy(
                     change=check.name,
                     text=f"fits if {which} of {name} {words}",
-                    amount=missing,
+                    amount=count,
                     nodes=(name,),
                     node_count=len(nodes),
                 ),
@@ -155,10 +153,35 @@ def _set(question: Question, check: NamedRule, column: str, value: int, words: s
     return ()
 
 
-def _try(question: Question, node: str, change: Callable[[NodeFork], None]) -> bool:
-    imagined = question.fork_node(node)
-    change(imagined)
-    return imagined.fits(question.demand)
+def _find_fewest(
+    question: Question, node: str, uuids: Sequence[str], least: int, change: Callable[[Cards, Sequence[int]], None]
+) -> Generator[None, None, int]:
+    """Return of how few cards a change lets the pod fit, 0 where not even of all; a trial between two steps.
+
+    uuids   of the cards in question, in the order in which they are changed: at least so many
+    change  changes rows of a copy of the node
+    """
+
+    def helps(count: int) -> bool:
+        imagined = question.fork_node(node)
+        table = imagined.state.table
+        rows = [table.row(node, uuid) for uuid in uuids[:count]]
+        change(table.cards, [row for row in rows if row is not None])
+        return imagined.fits(question.demand)
+
+    yield
+    if helps(least):
+        return least
+    if least == len(uuids):
+        return 0
+    yield
+    if not helps(len(uuids)):
+        return 0
+    for count in range(least + 1, len(uuids)):
+        yield
+        if helps(count):
+            return count
+    return len(uuids)
 
 
 def _rows(matrix: RuleMatrix, node: int) -> range:
@@ -219,10 +242,11 @@ def _with_quota(question: Question) -> Steps:
     decision = _decide(question, question.demand, UNBOUNDED)
     if decision.node is None:
         return ()
-    memory = sum(share.memory_mib for shares in decision.shares for share in shares) - question.headroom.memory_mib
-    cores = sum(share.cores for shares in decision.shares for share in shares) - question.headroom.cores
+    bits = question.scheduler.profile.fit.bits
+    held = sum_for_quota(collapse(decision.shares, question.demand.phases).values(), bits=bits)
+    memory, cores = held.memory_mib - question.headroom.memory_mib, held.cores - question.headroom.cores
     parts = [f"{memory:,} MiB more"] if memory > 0 else []
-    parts += [f"{cores} % more of the cores"] if cores > 0 else []
+    parts += [f"{cores} {'' if bits else '% '}more of the cores"] if cores > 0 else []
     if not parts:
         return ()
     text = f"fits if the quota of namespace {question.demand.namespace} allowed {' and '.join(parts)}"

@@ -1,7 +1,7 @@
 """Finding node and victims for a refused pod, in time slices; or why nobody is evicted for it."""
 
 import asyncio
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Generator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -140,8 +140,7 @@ class PlanFinder:
 
     def look_up(self, held: Reservation) -> PotentialVictim:
         """Return what is known of a pod that holds cards."""
-        labels = self.state.victim_labels.get(held.uid, {})
-        budgets = self.state.budgets.protecting(held.namespace, held.name, labels)
+        budgets = self.state.budgets.protecting(held.namespace, held.name, self._find_labels(held.uid))
         if held.uid in self.refused or len(budgets) > 1:
             budgets = (*budgets, _FORBIDDEN)
         return PotentialVictim(
@@ -151,6 +150,11 @@ class PlanFinder:
             and self._can_be_evicted(held.uid)
             and not self._is_too_young(held),
         )
+
+    def _find_labels(self, uid: str) -> Mapping[str, str]:
+        """Return a pod's labels: those of bound ones are kept apart, because these are trimmed."""
+        known = self.state.pods.get(uid)
+        return self.state.victim_labels.get(uid, {} if known is None else known.labels)
 
     def _is_too_young(self, held: Reservation) -> bool:
         return is_too_young(held, self.state.settings.preemption_min_age_s, self.clocks.unix)
