@@ -6,17 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from unit.doctor.writing import write
 
 from gpuloom.doctor.checks import Unseen
-from gpuloom.doctor.machine.facts import CdiSpec, Handler, Library, PluginProcess, RuntimeConfig
+from gpuloom.doctor.machine.facts import CdiSpec, Handler, Library, RuntimeConfig
 from gpuloom.doctor.machine.files import (
     read_cdi,
     read_device_files,
     read_kernel_driver,
     read_library,
     read_mode,
-    read_plugin_flags,
-    read_plugins,
     read_registered,
 )
 from gpuloom.doctor.machine.runtimeconfig import read_runtimes
@@ -29,12 +28,6 @@ OLD_MODULE = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun Ma
 @pytest.fixture
 def settings(tmp_path: Path) -> NodeSettings:
     return NodeSettings(node_name="n1", host_root=tmp_path, plugins_dir=tmp_path / "dp")
-
-
-def write(path: Path, content: str | bytes) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return path
 
 
 def elf(kind: int, machine: int) -> bytes:
@@ -99,28 +92,6 @@ def test_a_kubelet_without_notes_was_offered_nothing(settings: NodeSettings) -> 
 def test_notes_of_another_form_are_not_guessed_at(settings: NodeSettings, text: str) -> None:
     write(settings.plugins_dir / "kubelet_internal_checkpoint", text)
     assert isinstance(read_registered(settings), Unseen)
-
-
-def test_plugins_are_found_among_processes(tmp_path: Path) -> None:
-    write(tmp_path / "proc/12/cmdline", "/usr/bin/nvidia-device-plugin\0--v=1\0")
-    write(tmp_path / "proc/9/cmdline", "/venv/bin/python\0/venv/bin/gpuloom\0device-plugin\0")
-    write(tmp_path / "proc/7/cmdline", "gpuloom\0scheduler\0")
-    write(tmp_path / "proc/8/cmdline", "")
-    assert read_plugins(tmp_path) == (
-        PluginProcess(9, "/venv/bin/python /venv/bin/gpuloom device-plugin"),
-        PluginProcess(12, "/usr/bin/nvidia-device-plugin --v=1"),
-    )
-
-
-def test_the_flags_of_the_plugin_that_runs_are_read(tmp_path: Path) -> None:
-    write(tmp_path / "proc/9/cmdline", "/venv/bin/python\0/venv/bin/gpuloom\0device-plugin\0--cards=two-t4\0-x\0")
-    assert read_plugin_flags(tmp_path) == ["--cards=two-t4", "-x"]
-
-
-def test_of_two_plugins_none_is_the_one_that_runs(tmp_path: Path) -> None:
-    for pid in (8, 9):
-        write(tmp_path / f"proc/{pid}/cmdline", "gpuloom\0device-plugin\0--cards=two-t4\0")
-    assert list(read_plugin_flags(tmp_path)) == []
 
 
 def test_cdi_specifications_are_read_and_broken_ones_kept(settings: NodeSettings) -> None:

@@ -13,9 +13,9 @@ from gpuloom.doctor.machine.files import (
     read_kernel_driver,
     read_library,
     read_mode,
-    read_plugins,
     read_registered,
 )
+from gpuloom.doctor.machine.processes import read_plugins
 from gpuloom.doctor.machine.runtimeconfig import read_runtimes
 from gpuloom.node.configuration import configure
 from gpuloom.node.errors import CardReadError, ConfigurationError, DriverMissingError

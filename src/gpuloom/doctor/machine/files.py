@@ -4,12 +4,12 @@ import json
 import re
 import shutil
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gpuloom.doctor.checks import Unseen
-from gpuloom.doctor.machine.facts import CdiFacts, CdiSpec, Library, PluginProcess
+from gpuloom.doctor.machine.facts import CdiFacts, CdiSpec, Library
 from gpuloom.node.hostfiles import find_library
 from gpuloom.node.settings import NodeSettings
 from gpuloom.node.visibility import CDI_VENDOR
@@ -20,8 +20,6 @@ _LARGEST_FILE_BYTES = 16 * 2**20
 _MACHINES = {62: "x86_64", 183: "aarch64"}
 _SHARED_OBJECT = 3
 _HEADER_BYTES = 20
-_FOREIGN_PLUGINS = {"nvidia-device-plugin", "k8s-device-plugin"}
-_COMMAND_CHARS = 120
 
 
 def read_kernel_driver(root: Path) -> str:
@@ -79,20 +77,6 @@ def read_registered(settings: NodeSettings) -> Mapping[str, Sequence[str]] | Uns
         return Unseen(f"the kubelet's notes {path} have a form that is not known here")
 
 
-def read_plugins(root: Path) -> tuple[PluginProcess, ...]:
-    """Find the device plugins for NVIDIA cards that run where this process can see them."""
-    found = _list_plugins(root / "proc")
-    return tuple(PluginProcess(pid, " ".join(words)[:_COMMAND_CHARS]) for pid, words in found)
-
-
-def read_plugin_flags(root: Path) -> Sequence[str]:
-    """Return the flags of gpuloom's device plugin that runs here; empty where it does not, or not alone."""
-    found = [words for _, words in _list_plugins(root / "proc")]
-    if len(found) != 1 or not _find_ours(found[0]):
-        return ()
-    return found[0][_find_ours(found[0]) :]
-
-
 def read_cdi(settings: NodeSettings) -> CdiFacts:
     """Look at what container runtimes find of CDI."""
     injection = settings.injection
@@ -115,25 +99,6 @@ def _read_kind(path: Path) -> str:
         return ""
     number = int.from_bytes(header[18:20], order)  # type: ignore[arg-type]
     return _MACHINES.get(number, f"machine type {number}")
-
-
-def _list_plugins(proc: Path) -> Iterator[tuple[int, Sequence[str]]]:
-    """Give id and command line of every device plugin for NVIDIA cards."""
-    for folder in sorted(proc.glob("[0-9]*"), key=lambda path: int(path.name) if path.name.isdecimal() else 0):
-        try:
-            words = (folder / "cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
-        except OSError:
-            continue
-        if _find_ours(words) or Path(words[0]).name in _FOREIGN_PLUGINS:
-            yield int(folder.name), words
-
-
-def _find_ours(words: Sequence[str]) -> int:
-    """Tell where the flags of ``gpuloom device-plugin`` begin in a command line, 0 when it is another one."""
-    for at, word in enumerate(words[:2]):
-        if Path(word).name == "gpuloom" and words[at + 1 : at + 2] == ["device-plugin"]:
-            return at + 2
-    return 0
 
 
 def _read_spec(file: Path, name: str) -> CdiSpec:
