@@ -78,8 +78,15 @@ def run_doctor(
         if cluster:
             found.extend(await _examine_cluster(place))
 
-    run_until_signal(examine(), failures=(NodeError,))
-    print_report(found, OutputFlags(output="json" if json else output))
+    form = OutputFlags(output="json" if json else output)
+    try:
+        run_until_signal(examine(), failures=(NodeError,))
+    except CommandError:
+        # What was found before the cluster did not answer counts all the same.
+        if found:
+            print_report(found, form)
+        raise
+    print_report(found, form)
     return ExitCode.NO if any(finding.is_bad for finding in found) else ExitCode.YES
 
 

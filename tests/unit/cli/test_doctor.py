@@ -11,6 +11,7 @@ from unit.doctor.writing import write
 
 from gpuloom.cli import doctor_flags
 from gpuloom.cli.commands import run
+from gpuloom.cli.outcomes import ExitCode
 from gpuloom.doctor.machine.processes import find_plugin
 
 
@@ -27,6 +28,23 @@ def find_items(capsys: pytest.CaptureFixture[str]) -> dict[str, list[dict[str, A
     for item in json.loads(capsys.readouterr().out)["items"]:
         found.setdefault(item["check"], []).append(item)
     return found
+
+
+def machine(root: Path) -> tuple[str, ...]:
+    """Flags that name a machine's files."""
+    return f"--host-root={root}", f"--kubelet-socket={root}/dp/kubelet.sock", "--node-name=n1", "--cards=two-t4"
+
+
+def test_what_was_found_on_the_machine_is_told_although_the_cluster_does_not_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code = run(["doctor", "--node", "--cluster", "--json", "--kubeconfig=/none", *machine(tmp_path)])
+    assert (code, find_items(capsys)["kubelet"][0]["severity"]) == (ExitCode.UNKNOWN, "error")
+
+
+def test_a_cluster_alone_that_does_not_answer_gives_no_report(capsys: pytest.CaptureFixture[str]) -> None:
+    code = run(["doctor", "--cluster", "--json", "--kubeconfig=/none"])
+    assert (code, capsys.readouterr().out) == (ExitCode.UNKNOWN, "")
 
 
 def test_a_plugin_that_the_chart_started_is_judged_by_its_own_configuration(

@@ -8,6 +8,7 @@ from unit.doctor.judging import judge_changed, told
 from unit.doctor.machinefacts import (
     CDI_SETTINGS,
     CONTAINERD,
+    DEVICE_FILES,
     GPU,
     HEALTHY,
     NVIDIA,
@@ -98,7 +99,7 @@ def test_mig_in_mode_hami_core_is_a_warning() -> None:
 
 @pytest.mark.parametrize("path", ["/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia0"])
 def test_a_missing_device_file_is_named(path: str) -> None:
-    assert told(judge(judge_device_files, device_files=HEALTHY.device_files - {path})) == [(ERROR, path)]
+    assert told(judge(judge_device_files, device_files=DEVICE_FILES - {path})) == [(ERROR, path)]
 
 
 def test_simulated_cards_have_no_device_files() -> None:
@@ -256,3 +257,9 @@ def test_a_node_configuration_that_would_be_ignored_is_a_warning() -> None:
 
 def test_a_node_without_a_name_is_a_warning() -> None:
     assert told(judge(judge_configuration, settings=replace(SETTINGS, node_name=""))) == [(WARNING, "NODE_NAME")]
+
+
+@pytest.mark.parametrize("fact", ["settings_error", "node_entry_error"])
+def test_a_configuration_that_this_account_may_not_read_is_skipped(fact: str) -> None:
+    with pytest.raises(UnseenError, match="as root"):
+        judge(judge_configuration, **{fact: Unseen("run the doctor as root")})

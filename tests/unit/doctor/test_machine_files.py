@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from unit.doctor.writing import write
+from unit.doctor.writing import closed, write
 
 from gpuloom.doctor.checks import Unseen
-from gpuloom.doctor.machine.facts import CdiSpec, Handler, Library, RuntimeConfig
+from gpuloom.doctor.machine.facts import CdiFacts, CdiSpec, Handler, Library, RuntimeConfig
 from gpuloom.doctor.machine.files import (
     read_cdi,
     read_device_files,
@@ -46,7 +46,7 @@ def test_a_kernel_without_the_driver_has_no_version(tmp_path: Path) -> None:
 
 def test_device_files_are_found_below_the_drivers_root(tmp_path: Path) -> None:
     write(tmp_path / "run/nvidia/dev/nvidia0", "")
-    assert read_device_files(tmp_path, "/run/nvidia") == {"/dev/nvidia0"}
+    assert read_device_files(tmp_path, "/run/nvidia") == frozenset({"/dev/nvidia0"})
 
 
 @pytest.mark.parametrize(
@@ -94,12 +94,18 @@ def test_notes_of_another_form_are_not_guessed_at(settings: NodeSettings, text: 
     assert isinstance(read_registered(settings), Unseen)
 
 
+def find_cdi(settings: NodeSettings) -> CdiFacts:
+    found = read_cdi(settings)
+    assert not isinstance(found, Unseen)
+    return found
+
+
 def test_cdi_specifications_are_read_and_broken_ones_kept(settings: NodeSettings) -> None:
     folder = settings.host_root / "var/run/cdi"
     write(folder / "k8s.device-plugin.nvidia.com-gpu.json", '{"kind": "k", "devices": [{"name": "GPU-1"}]}')
     write(folder / "k8s.device-plugin.nvidia.com-imex.json", "{")
     write(folder / "other.json", "{")
-    gpu, broken = read_cdi(settings).specs
+    gpu, broken = find_cdi(settings).specs
     assert gpu == CdiSpec("/var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json", "k", frozenset({"GPU-1"}))
     assert "JSONDecodeError" in broken.error
 
@@ -107,7 +113,7 @@ def test_cdi_specifications_are_read_and_broken_ones_kept(settings: NodeSettings
 def test_the_hook_is_looked_for_on_the_host(settings: NodeSettings) -> None:
     write(settings.host_root / "usr/bin/nvidia-cdi-hook", "")
     other = replace(settings, injection=replace(settings.injection, cdi_hook_path="/opt/hook"))
-    assert (read_cdi(settings).has_hook, read_cdi(other).has_hook) == (True, False)
+    assert (find_cdi(settings).has_hook, find_cdi(other).has_hook) == (True, False)
 
 
 CONTAINERD_1 = """
@@ -190,3 +196,17 @@ def test_without_any_configuration_the_reason_says_what_to_do(tmp_path: Path) ->
     found = read_runtimes(tmp_path)
     assert isinstance(found, Unseen)
     assert "--host-root" in found.reason
+
+
+def test_configurations_that_this_account_may_not_read_are_no_fault_of_the_runtime(tmp_path: Path) -> None:
+    write(tmp_path / "etc/containerd/config.toml", CONTAINERD_1)
+    with closed(tmp_path / "etc/containerd"):
+        found = read_runtimes(tmp_path)
+    assert isinstance(found, Unseen)
+    assert "as root" in found.reason
+
+
+def test_a_folder_of_the_library_that_this_account_may_not_look_into_is_told(settings: NodeSettings) -> None:
+    write(settings.host_root / "usr/local/vgpu/libvgpu.so", elf(3, 62))
+    with closed(settings.host_root / "usr/local"):
+        assert isinstance(read_library(settings), Unseen)

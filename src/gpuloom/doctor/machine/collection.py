@@ -6,6 +6,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuloom.doctor.checks import Unseen
 from gpuloom.doctor.machine.facts import DriverFailure, MachineFacts, SocketState
 from gpuloom.doctor.machine.files import (
     read_cdi,
@@ -69,7 +70,13 @@ async def collect_machine(configuration: Configuration, nvml: Nvml, *, is_simula
 
 def looks_like_node(settings: NodeSettings) -> bool:
     """Tell whether a kubelet works on this machine, or did."""
-    return settings.plugins_dir.is_dir()
+    try:
+        return stat.S_ISDIR(settings.plugins_dir.stat().st_mode)
+    except PermissionError:
+        # A kubelet closes its folder to everybody else.
+        return True
+    except OSError:
+        return False
 
 
 async def read_socket(path: Path) -> SocketState:
@@ -102,15 +109,16 @@ async def _read_cards(nvml: Nvml) -> tuple[Gpu, ...] | DriverFailure:
         return DriverFailure(str(error), is_missing=False)
 
 
-def _make_settings(configuration: Configuration) -> tuple[NodeSettings, str]:
+def _make_settings(configuration: Configuration) -> tuple[NodeSettings, str | Unseen]:
     """Make the settings as the device plugin does; where that fails, those of the flags and the reason."""
     try:
         return configure(configuration.flags, configuration.device_config, configuration.node_config), ""
     except ConfigurationError as error:
-        return configuration.flags, str(error)
+        is_closed = isinstance(error.__cause__, PermissionError)
+        return configuration.flags, _ask_for_root(error) if is_closed else str(error)
 
 
-def _check_node_entry(configuration: Configuration) -> str:
+def _check_node_entry(configuration: Configuration) -> str | Unseen:
     path = configuration.node_config
     if path is None:
         return ""
@@ -118,8 +126,14 @@ def _check_node_entry(configuration: Configuration) -> str:
         decode_node_config(path.read_bytes(), configuration.flags.node_name)
     except FileNotFoundError:
         return ""
+    except PermissionError as error:
+        return _ask_for_root(f"{path}: {error.strerror}")
     except OSError as error:
         return f"{path}: {error.strerror}"
     except WireError as error:
         return f"{path}: {error}"
     return ""
+
+
+def _ask_for_root(what: object) -> Unseen:
+    return Unseen(f"{what}: run the doctor as root")

@@ -107,12 +107,12 @@ class MachineFacts:
 
     machine: str
     settings: NodeSettings
-    settings_error: str = ""
-    node_entry_error: str = ""
+    settings_error: str | Unseen = ""
+    node_entry_error: str | Unseen = ""
     is_simulated: bool = False
     kernel_driver: str = ""
     cards: tuple[Gpu, ...] | DriverFailure = ()
-    device_files: frozenset[str] = frozenset()
+    device_files: frozenset[str] | Unseen = frozenset()
     runtimes: Sequence[RuntimeConfig] | Unseen = ()
     kubelet: SocketState = SocketState.ANSWERS
     pod_resources: SocketState = SocketState.ANSWERS
@@ -121,4 +121,4 @@ class MachineFacts:
     plugins: Sequence[PluginProcess] = ()
     library: Library | Unseen
     lock_dir_mode: int | None = None
-    cdi: CdiFacts = CdiFacts()
+    cdi: CdiFacts | Unseen = CdiFacts()

@@ -31,26 +31,29 @@ def read_kernel_driver(root: Path) -> str:
     return found.group(1) if found else ""
 
 
-def read_device_files(root: Path, dev_root: str) -> frozenset[str]:
+def read_device_files(root: Path, dev_root: str) -> frozenset[str] | Unseen:
     """Return the device files of NVIDIA's driver, as ``/dev/...``."""
     folder = root / dev_root.strip("/") / "dev"
-    return frozenset(f"/dev/{path.name}" for path in folder.glob("nvidia*"))
+    try:
+        return frozenset(f"/dev/{path.name}" for path in folder.glob("nvidia*"))
+    except OSError as error:
+        return tell_closed(error)
 
 
 def read_library(settings: NodeSettings) -> Library | Unseen:
     """Look at the limiter's library and its preload list."""
-    name = find_library(settings)
-    path = settings.on_this_side(name)
     preload = settings.on_this_side(f"{settings.hook_dir}/ld.so.preload")
     try:
+        name = find_library(settings)
+        path = settings.on_this_side(name)
         return Library(
             name,
-            exists=path.is_file(),
-            kind=_read_kind(path) if path.is_file() else "",
-            preload=tuple(preload.read_text(errors="replace").split()) if preload.is_file() else None,
+            exists=is_file(path),
+            kind=_read_kind(path) if is_file(path) else "",
+            preload=tuple(preload.read_text(errors="replace").split()) if is_file(preload) else None,
         )
     except OSError as error:
-        return Unseen(f"{error.filename}: {error.strerror}: run the doctor as root")
+        return tell_closed(error)
 
 
 def read_mode(path: Path) -> int | None:
@@ -77,15 +80,36 @@ def read_registered(settings: NodeSettings) -> Mapping[str, Sequence[str]] | Uns
         return Unseen(f"the kubelet's notes {path} have a form that is not known here")
 
 
-def read_cdi(settings: NodeSettings) -> CdiFacts:
+def read_cdi(settings: NodeSettings) -> CdiFacts | Unseen:
     """Look at what container runtimes find of CDI."""
     injection = settings.injection
-    files = sorted(settings.on_this_side(injection.cdi_dir).glob(f"{CDI_VENDOR}-*.json"))
-    return CdiFacts(
-        specs=tuple(_read_spec(file, f"{injection.cdi_dir}/{file.name}") for file in files),
-        has_tool=shutil.which("nvidia-ctk") is not None,
-        has_hook=settings.on_this_side(injection.cdi_hook_path).exists(),
-    )
+    try:
+        files = sorted(settings.on_this_side(injection.cdi_dir).glob(f"{CDI_VENDOR}-*.json"))
+        return CdiFacts(
+            specs=tuple(_read_spec(file, f"{injection.cdi_dir}/{file.name}") for file in files),
+            has_tool=shutil.which("nvidia-ctk") is not None,
+            has_hook=is_file(settings.on_this_side(injection.cdi_hook_path)),
+        )
+    except OSError as error:
+        return tell_closed(error)
+
+
+def is_file(path: Path) -> bool:
+    """Tell whether there is a file.
+
+    Raises PermissionError where this account may not know, which Path.is_file does only before Python 3.14.
+    """
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except PermissionError:
+        raise
+    except OSError:
+        return False
+
+
+def tell_closed(error: OSError) -> Unseen:
+    """Say what this account may not look at."""
+    return Unseen(f"{error.filename}: {error.strerror}: run the doctor as root")
 
 
 def _read_kind(path: Path) -> str:

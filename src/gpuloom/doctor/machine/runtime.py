@@ -26,7 +26,7 @@ def judge_cdi(facts: MachineFacts) -> Iterator[Problem]:
     injection = facts.settings.injection
     if not injection.uses_cdi:
         return
-    cdi = facts.cdi
+    cdi = look(facts.cdi)
     if not cdi.has_tool:
         remedy = "install the NVIDIA container toolkit in the plugin's image, or use device list strategy envvar"
         yield Problem("nvidia-ctk", "is not installed, and CDI strategies need it", Fault.INSTALLATION, remedy)

@@ -2,12 +2,13 @@
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from gpuloom.doctor.checks import Unseen
 from gpuloom.doctor.machine.facts import Handler, RuntimeConfig
+from gpuloom.doctor.machine.files import is_file, tell_closed
 
 _CONTAINERD = (
     "etc/containerd/config.toml",
@@ -20,13 +21,15 @@ _CRIO = "etc/crio/crio.conf"
 _DOCKER = "etc/docker/daemon.json"
 _BINARIES = ("usr/bin", "usr/local/bin", "usr/sbin", "usr/local/nvidia/toolkit", "bin")
 _CRI_PLUGINS = ("io.containerd.cri.v1.runtime", "io.containerd.grpc.v1.cri", "cri")
-_UNREADABLE = (OSError, ValueError)
 
 
 def read_runtimes(root: Path) -> tuple[RuntimeConfig, ...] | Unseen:
     """Read the configurations of the runtimes that a kubelet may use on this machine."""
-    found = tuple(_read_containerd(root)) + tuple(_read_crio(root))
-    found = found or tuple(_read_docker(root))
+    try:
+        found = tuple(_read_containerd(root)) + tuple(_read_crio(root))
+        found = found or tuple(_read_docker(root))
+    except OSError as error:
+        return tell_closed(error)
     if found:
         return found
     return Unseen(
@@ -38,16 +41,29 @@ def read_runtimes(root: Path) -> tuple[RuntimeConfig, ...] | Unseen:
 def _read_containerd(root: Path) -> Iterator[RuntimeConfig]:
     for name in _CONTAINERD:
         path = root / name
-        if not path.is_file():
+        if not is_file(path):
             continue
         try:
-            tables = [tomllib.loads(path.read_text())]
-            tables += [tomllib.loads(other.read_text()) for other in _imports(root, tables[0])]
-        except _UNREADABLE as error:
+            tables = [_load(tomllib.loads, path)]
+            tables += [_load(tomllib.loads, other) for other in _imports(root, tables[0])]
+        except ValueError as error:
             yield RuntimeConfig(f"/{name}", error=str(error))
             continue
         if "cri" not in (tables[0].get("disabled_plugins") or ()):
             yield _judge_tables(root, f"/{name}", tables)
+
+
+def _load(parse: Callable[[str], Any], path: Path) -> Any:
+    """Read a file.
+
+    Raises ValueError when it cannot be used, and PermissionError when that is only this account's trouble.
+    """
+    try:
+        return parse(path.read_text())
+    except PermissionError:
+        raise
+    except OSError as error:
+        raise ValueError(str(error)) from error
 
 
 def _imports(root: Path, table: Mapping[str, Any]) -> Iterator[Path]:
@@ -70,14 +86,14 @@ def _judge_tables(root: Path, path: str, tables: list[dict[str, Any]]) -> Runtim
 
 def _read_crio(root: Path) -> Iterator[RuntimeConfig]:
     files = [root / _CRIO, *sorted((root / _CRIO).with_suffix(".conf.d").glob("*"))]
-    files = [file for file in files if file.is_file()]
+    files = [file for file in files if is_file(file)]
     if not files:
         return
     default, handlers = "", {}
     for file in files:
         try:
-            section = _dig(tomllib.loads(file.read_text()), "crio", "runtime")
-        except _UNREADABLE as error:
+            section = _dig(_load(tomllib.loads, file), "crio", "runtime")
+        except ValueError as error:
             yield RuntimeConfig(f"/{file.relative_to(root)}", error=str(error))
             return
         default = section.get("default_runtime", default)
@@ -88,11 +104,11 @@ def _read_crio(root: Path) -> Iterator[RuntimeConfig]:
 
 def _read_docker(root: Path) -> Iterator[RuntimeConfig]:
     path = root / _DOCKER
-    if not path.is_file():
+    if not is_file(path):
         return
     try:
-        table = _dig(json.loads(path.read_text()))
-    except _UNREADABLE as error:
+        table = _dig(_load(json.loads, path))
+    except ValueError as error:
         yield RuntimeConfig(f"/{_DOCKER}", error=str(error))
         return
     runtimes = _dig(table, "runtimes").items()
@@ -103,7 +119,7 @@ def _read_docker(root: Path) -> Iterator[RuntimeConfig]:
 def _make_handler(root: Path, name: str, binary: object) -> Handler:
     text = binary if isinstance(binary, str) else ""
     places = [text.lstrip("/")] if "/" in text else [f"{folder}/{text}" for folder in _BINARIES]
-    return Handler(name, text, not text or any((root / place).exists() for place in places))
+    return Handler(name, text, not text or any(is_file(root / place) for place in places))
 
 
 def _dig(table: object, *keys: str) -> Mapping[str, Any]:
