@@ -7,8 +7,8 @@ from gpuloom.node.nvml import Gpu
 from gpuloom.node.settings import InjectionSettings, NodeSettings
 
 GPU = Gpu("GPU-1", 0, "NVIDIA L4", 23034, "00000000:01:00.0", minor=0)
-NVIDIA = Handler("nvidia", "/usr/bin/nvidia-container-runtime")
-CONTAINERD = RuntimeConfig("/etc/containerd/config.toml", "nvidia", (NVIDIA,))
+NVIDIA = Handler("nvidia", "/usr/bin/nvidia-container-runtime", annotations=())
+CONTAINERD = RuntimeConfig("/etc/containerd/config.toml", "nvidia", (NVIDIA,), has_cdi=True, containerd=2)
 SETTINGS = NodeSettings(node_name="n1")
 CDI_SETTINGS = replace(SETTINGS, injection=InjectionSettings(list_strategies=("cdi-cri",)))
 DEVICE_FILES = frozenset({"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia0"})

@@ -25,6 +25,18 @@ async def collect(settings: NodeSettings, device_config: Path | None = None) -> 
     return await collect_machine(Configuration(settings, device_config), CARDS)
 
 
+async def test_the_class_of_pods_with_cards_is_read(settings: NodeSettings, tmp_path: Path) -> None:
+    path = write(tmp_path / "device-config.yaml", "nvidia: {runtimeClassName: nvidia}")
+    assert (await collect(settings, path)).runtime_class == "nvidia"
+
+
+@pytest.mark.parametrize("name", ["missing.yaml", None])
+async def test_without_a_configuration_the_class_of_pods_is_not_known(
+    settings: NodeSettings, tmp_path: Path, name: str | None
+) -> None:
+    assert isinstance((await collect(settings, tmp_path / name if name else None)).runtime_class, Unseen)
+
+
 async def test_a_configuration_that_this_account_may_not_read_is_no_fault_of_it(
     settings: NodeSettings, tmp_path: Path
 ) -> None:

@@ -127,9 +127,13 @@ BinaryName = "/usr/bin/nvidia-container-runtime"
 """
 CONTAINERD_2 = 'version = 3\nimports = ["/etc/containerd/conf.d/*.toml"]\n'
 DROP_IN = """
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.nvidia]
+container_annotations = ["cdi.k8s.io/*"]
 [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.nvidia.options]
 BinaryName = "nvidia-container-runtime"
 """
+PROGRAM_1 = b"\x7fELF github.com/containerd/containerd/runtime/v2/shim"
+PROGRAM_2 = b"\x7fELF github.com/containerd/containerd/v2/core/runtime"
 CRIO = """
 [crio.runtime]
 default_runtime = "crun"
@@ -149,14 +153,45 @@ def read_one(root: Path) -> RuntimeConfig:
 def test_containerds_own_file_is_read(tmp_path: Path) -> None:
     write(tmp_path / "usr/bin/nvidia-container-runtime", "")
     write(tmp_path / "etc/containerd/config.toml", CONTAINERD_1)
-    handler = Handler("nvidia", "/usr/bin/nvidia-container-runtime", exists=True)
-    assert read_one(tmp_path) == RuntimeConfig("/etc/containerd/config.toml", "nvidia", (handler,), has_cdi=True)
+    handler = Handler("nvidia", "/usr/bin/nvidia-container-runtime", exists=True, annotations=())
+    assert read_one(tmp_path) == RuntimeConfig(
+        "/etc/containerd/config.toml", "nvidia", (handler,), has_cdi=True, containerd=0
+    )
 
 
 def test_files_that_containerd_imports_count(tmp_path: Path) -> None:
     write(tmp_path / "etc/containerd/config.toml", CONTAINERD_2)
     write(tmp_path / "etc/containerd/conf.d/99-nvidia.toml", DROP_IN)
-    assert read_one(tmp_path).handlers == (Handler("nvidia", "nvidia-container-runtime", exists=False),)
+    assert read_one(tmp_path).handlers == (
+        Handler("nvidia", "nvidia-container-runtime", exists=False, annotations=("cdi.k8s.io/*",)),
+    )
+
+
+@pytest.mark.parametrize(("told", "has_cdi"), [("", True), ("enable_cdi = false", False)])
+def test_containerd_2_has_cdi_unless_it_is_switched_off(tmp_path: Path, told: str, *, has_cdi: bool) -> None:
+    table = f'[plugins."io.containerd.cri.v1.runtime"]\n{told}\n'
+    write(tmp_path / "etc/containerd/config.toml", f"{CONTAINERD_2}{table}")
+    assert read_one(tmp_path).has_cdi is has_cdi
+
+
+@pytest.mark.parametrize(
+    ("programs", "version", "has_cdi"),
+    [
+        ({}, 0, None),
+        ({"usr/bin": PROGRAM_1}, 1, None),
+        ({"usr/local/bin": PROGRAM_2}, 2, True),
+        ({"usr/bin": PROGRAM_1, "usr/local/bin": PROGRAM_2}, 0, None),
+        ({"usr/bin": b"#!/bin/sh"}, 0, None),
+        ({"usr/bin": b""}, 0, None),
+    ],
+)
+def test_with_an_older_file_containerds_program_tells_its_version(
+    tmp_path: Path, programs: dict[str, bytes], version: int, *, has_cdi: bool | None
+) -> None:
+    write(tmp_path / "etc/containerd/config.toml", "version = 2\n")
+    for folder, content in programs.items():
+        write(tmp_path / folder / "containerd", content)
+    assert (read_one(tmp_path).containerd, read_one(tmp_path).has_cdi) == (version, has_cdi)
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,7 @@ from gpuloom.node.configuration import configure
 from gpuloom.node.errors import CardReadError, ConfigurationError, DriverMissingError
 from gpuloom.node.nvml import Gpu, Nvml
 from gpuloom.node.settings import NodeSettings
+from gpuloom.wire.device_config import decode_device_config
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.node_config import decode_node_config
 
@@ -52,6 +53,7 @@ async def collect_machine(configuration: Configuration, nvml: Nvml, *, is_simula
         settings=settings,
         settings_error=settings_error,
         node_entry_error=_check_node_entry(configuration),
+        runtime_class=_read_runtime_class(configuration.device_config),
         is_simulated=is_simulated,
         kernel_driver=read_kernel_driver(root),
         cards=cards,
@@ -133,6 +135,17 @@ def _check_node_entry(configuration: Configuration) -> str | Unseen:
     except WireError as error:
         return f"{path}: {error}"
     return ""
+
+
+def _read_runtime_class(path: Path | None) -> str | Unseen:
+    if path is None:
+        return Unseen("no device configuration is named, which --config-file does")
+    try:
+        return decode_device_config(path.read_bytes()).runtime_class_name
+    except OSError as error:
+        return Unseen(f"device configuration {path}: {error.strerror}")
+    except WireError as error:
+        return Unseen(f"device configuration {path}: {error}")
 
 
 def _ask_for_root(what: object) -> Unseen:
