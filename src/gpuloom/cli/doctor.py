@@ -4,6 +4,8 @@ import logging
 import os
 import platform
 from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from pathlib import Path
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
@@ -24,7 +26,9 @@ from gpuloom.doctor.machine.catalogue import MACHINE_CHECKS
 from gpuloom.doctor.machine.collection import Configuration, collect_machine, looks_like_node
 from gpuloom.kube import KubeClient, load_default
 from gpuloom.node.errors import ConfigurationError, NodeError
+from gpuloom.node.nvml import Nvml
 from gpuloom.node.settings import NodeSettings
+from gpuloom.node.simulated import SimulatedMachine, parse_machine
 
 
 def run_doctor(
@@ -74,8 +78,15 @@ def run_doctor(
         if cluster:
             found.extend(await _examine_cluster(place))
 
-    run_until_signal(examine(), failures=(NodeError,))
-    print_report(found, OutputFlags(output="json" if json else output))
+    form = OutputFlags(output="json" if json else output)
+    try:
+        run_until_signal(examine(), failures=(NodeError,))
+    except CommandError:
+        # What was found before the cluster did not answer counts all the same.
+        if found:
+            print_report(found, form)
+        raise
+    print_report(found, form)
     return ExitCode.NO if any(finding.is_bad for finding in found) else ExitCode.YES
 
 
@@ -89,9 +100,15 @@ def _make_settings(told: MachineFlags) -> NodeSettings:
 async def _examine_machine(settings: NodeSettings, told: MachineFlags) -> Sequence[Finding]:
     place = told.flags.place
     configuration = Configuration(settings, place.config_file, place.node_config_file)
-    async with open_cards(settings.node_name, told.cards) as nvml:
+    async with _open_cards(settings.node_name, told.cards) as nvml:
         facts = await collect_machine(configuration, nvml, is_simulated=bool(told.cards))
     return run_checks(MACHINE_CHECKS, facts, f"node {settings.node_name or platform.node()}")
+
+
+def _open_cards(node_name: str, cards: str | Path) -> AbstractAsyncContextManager[Nvml]:
+    if isinstance(cards, Path):
+        return nullcontext(SimulatedMachine(node_name, parse_machine(cards.read_bytes(), source=str(cards))))
+    return open_cards(node_name, cards)
 
 
 async def _examine_cluster(place: ClusterFlags) -> Sequence[Finding]:

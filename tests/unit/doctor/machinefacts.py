@@ -7,10 +7,11 @@ from gpuloom.node.nvml import Gpu
 from gpuloom.node.settings import InjectionSettings, NodeSettings
 
 GPU = Gpu("GPU-1", 0, "NVIDIA L4", 23034, "00000000:01:00.0", minor=0)
-NVIDIA = Handler("nvidia", "/usr/bin/nvidia-container-runtime")
-CONTAINERD = RuntimeConfig("/etc/containerd/config.toml", "nvidia", (NVIDIA,))
+NVIDIA = Handler("nvidia", "/usr/bin/nvidia-container-runtime", annotations=())
+CONTAINERD = RuntimeConfig("/etc/containerd/config.toml", "nvidia", (NVIDIA,), has_cdi=True, containerd=2)
 SETTINGS = NodeSettings(node_name="n1")
 CDI_SETTINGS = replace(SETTINGS, injection=InjectionSettings(list_strategies=("cdi-cri",)))
+DEVICE_FILES = frozenset({"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia0"})
 SPEC = CdiSpec(
     "/var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json", "k8s.device-plugin.nvidia.com/gpu", frozenset({"GPU-1"})
 )
@@ -19,7 +20,7 @@ HEALTHY = MachineFacts(
     settings=SETTINGS,
     kernel_driver="570.86.10",
     cards=(GPU,),
-    device_files=frozenset({"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia0"}),
+    device_files=DEVICE_FILES,
     runtimes=(CONTAINERD,),
     registered={"nvidia.com/gpu": ("GPU-7aebc545-cbd3-18a0-afce-76cae449702a-0",)},
     library=Library("/usr/local/vgpu/libvgpu.so", True, "x86_64", ("/usr/local/vgpu/libvgpu.so",)),

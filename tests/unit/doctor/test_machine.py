@@ -8,6 +8,7 @@ from unit.doctor.judging import judge_changed, told
 from unit.doctor.machinefacts import (
     CDI_SETTINGS,
     CONTAINERD,
+    DEVICE_FILES,
     GPU,
     HEALTHY,
     NVIDIA,
@@ -26,17 +27,26 @@ from gpuloom.doctor.machine.facts import (
     Handler,
     Library,
     PluginProcess,
+    RuntimeConfig,
     SocketState,
 )
 from gpuloom.doctor.machine.kubelet import judge_kubelet, judge_plugin, judge_second_plugin
 from gpuloom.doctor.machine.library import judge_configuration, judge_library, judge_locks, judge_preload
 from gpuloom.doctor.machine.runtime import judge_cdi, judge_runtime
-from gpuloom.node.settings import NodeSettings, TimeSlicing
+from gpuloom.node.settings import InjectionSettings, NodeSettings, TimeSlicing
 
 judge = partial(judge_changed, HEALTHY)
-ERROR, WARNING = Severity.ERROR, Severity.WARNING
+ERROR, WARNING, NOTE = Severity.ERROR, Severity.WARNING, Severity.NOTE
 MISSING = DriverFailure("no NVIDIA driver answers (Driver Not Loaded)", is_missing=True)
 FOREIGN_ID = "GPU-7aebc545-cbd3-18a0-afce-76cae449702a"
+RUNC = replace(CONTAINERD, default="runc", handlers=(Handler("runc"), Handler("kata"), NVIDIA))
+OLD = replace(CONTAINERD, has_cdi=None, containerd=1)
+ANNOTATIONS = replace(SETTINGS, injection=InjectionSettings(list_strategies=("cdi-annotations",)))
+
+
+def passing(runtime: RuntimeConfig, *patterns: str) -> RuntimeConfig:
+    """Let NVIDIA's runtime get the annotations that match."""
+    return replace(runtime, handlers=(replace(NVIDIA, annotations=patterns),))
 
 
 def test_a_healthy_machine_gives_one_good_finding_for_each_check() -> None:
@@ -98,7 +108,7 @@ def test_mig_in_mode_hami_core_is_a_warning() -> None:
 
 @pytest.mark.parametrize("path", ["/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia0"])
 def test_a_missing_device_file_is_named(path: str) -> None:
-    assert told(judge(judge_device_files, device_files=HEALTHY.device_files - {path})) == [(ERROR, path)]
+    assert told(judge(judge_device_files, device_files=DEVICE_FILES - {path})) == [(ERROR, path)]
 
 
 def test_simulated_cards_have_no_device_files() -> None:
@@ -114,6 +124,25 @@ def test_a_runtime_that_knows_nothing_of_nvidia_is_an_error() -> None:
 def test_an_nvidia_runtime_that_is_not_the_default_is_a_warning_about_runtime_classes() -> None:
     (problem,) = judge(judge_runtime, runtimes=(replace(CONTAINERD, default=""),))
     assert (problem.severity, "runtimeClassName" in problem.remedy) == (WARNING, True)
+
+
+def test_pods_that_get_nvidias_runtime_by_their_class_need_no_default() -> None:
+    assert judge(judge_runtime, runtimes=(RUNC,), runtime_class="nvidia") == []
+
+
+def test_where_nobody_can_tell_the_pods_class_another_default_is_a_note() -> None:
+    (problem,) = judge(judge_runtime, runtimes=(RUNC,), runtime_class=Unseen("it is closed"))
+    assert (problem.severity, "it is closed" in problem.text) == (NOTE, True)
+
+
+def test_a_class_whose_handler_only_the_cluster_tells_is_a_note() -> None:
+    (problem,) = judge(judge_runtime, runtimes=(RUNC,), runtime_class="gpu")
+    assert (problem.severity, "runtimeclass gpu" in problem.remedy) == (NOTE, True)
+
+
+@pytest.mark.parametrize("runtime_class", ["", "kata"])
+def test_a_class_that_is_not_nvidias_leaves_the_warning(runtime_class: str) -> None:
+    assert told(judge(judge_runtime, runtimes=(RUNC,), runtime_class=runtime_class)) == [(WARNING, RUNC.path)]
 
 
 def test_a_runtime_whose_program_is_missing_is_an_error() -> None:
@@ -133,6 +162,45 @@ def test_a_runtime_that_cannot_be_seen_is_skipped_with_the_reason() -> None:
 
 def test_with_cdi_alone_nvidias_runtime_is_not_needed() -> None:
     assert judge(judge_runtime, runtimes=(replace(CONTAINERD, handlers=()),), settings=CDI_SETTINGS) == []
+
+
+@pytest.mark.parametrize("settings", [CDI_SETTINGS, ANNOTATIONS])
+def test_containerd_1_that_nobody_told_to_use_cdi_is_a_warning(settings: NodeSettings) -> None:
+    assert told(judge(judge_runtime, runtimes=(OLD,), settings=settings)) == [(WARNING, OLD.path)]
+
+
+def test_where_nobody_can_tell_containerds_version_cdi_is_a_note_that_says_so() -> None:
+    (problem,) = judge(judge_runtime, runtimes=(replace(OLD, containerd=0),), settings=CDI_SETTINGS)
+    assert (problem.severity, "cannot be told" in problem.text) == (NOTE, True)
+
+
+@pytest.mark.parametrize(
+    "pattern", ["cdi.k8s.io/*", "*.k8s.io/*", "cdi.k8s.io/nvidia-device-plugin_*", "cdi.k8s.io/[m-o]?*"]
+)
+def test_nvidias_runtime_that_is_passed_the_names_needs_no_cdi_in_containerd(pattern: str) -> None:
+    assert judge(judge_runtime, runtimes=(passing(OLD, pattern),), settings=ANNOTATIONS) == []
+
+
+@pytest.mark.parametrize("pattern", ["*", "cdi.k8s.io", "cdi.k8s.io/*/*", "CDI.k8s.io/*", "nvidia.com/*"])
+def test_other_annotations_do_not_name_cards(pattern: str) -> None:
+    (problem,) = judge(judge_runtime, runtimes=(passing(OLD, pattern),), settings=ANNOTATIONS)
+    assert "container_annotations" in problem.remedy
+
+
+def test_annotations_do_not_help_a_strategy_without_them() -> None:
+    (problem,) = judge(judge_runtime, runtimes=(passing(OLD, "cdi.k8s.io/*"),), settings=CDI_SETTINGS)
+    assert "container_annotations" not in problem.remedy
+
+
+def test_nvidias_runtime_that_is_passed_the_names_must_run_the_pods() -> None:
+    runtime = replace(passing(OLD, "cdi.k8s.io/*"), default="runc")
+    (problem,) = judge(judge_runtime, runtimes=(runtime,), settings=ANNOTATIONS)
+    assert "the default runtime is runc" in problem.text
+
+
+def test_other_runtimes_than_containerd_have_cdi() -> None:
+    crio = RuntimeConfig("/etc/crio/crio.conf", "crun")
+    assert judge(judge_runtime, runtimes=(crio,), settings=CDI_SETTINGS) == []
 
 
 def test_cdi_is_not_judged_where_no_strategy_uses_it() -> None:
@@ -161,6 +229,11 @@ def test_in_a_container_nobody_knows_whether_the_node_has_the_hook() -> None:
 def test_a_runtime_with_cdi_switched_off_is_an_error_for_cdi_strategies() -> None:
     runtime = replace(CONTAINERD, has_cdi=False)
     assert told(judge(judge_cdi, runtimes=(runtime,), settings=CDI_SETTINGS)) == [(ERROR, runtime.path)]
+
+
+def test_containerd_need_not_use_cdi_where_nvidias_runtime_is_passed_the_names() -> None:
+    runtime = replace(passing(CONTAINERD, "cdi.k8s.io/*"), has_cdi=False)
+    assert judge(judge_cdi, runtimes=(runtime,), settings=ANNOTATIONS) == []
 
 
 def test_a_kubelet_that_is_elsewhere_is_an_error_and_its_pod_resources_a_warning() -> None:
@@ -256,3 +329,9 @@ def test_a_node_configuration_that_would_be_ignored_is_a_warning() -> None:
 
 def test_a_node_without_a_name_is_a_warning() -> None:
     assert told(judge(judge_configuration, settings=replace(SETTINGS, node_name=""))) == [(WARNING, "NODE_NAME")]
+
+
+@pytest.mark.parametrize("fact", ["settings_error", "node_entry_error"])
+def test_a_configuration_that_this_account_may_not_read_is_skipped(fact: str) -> None:
+    with pytest.raises(UnseenError, match="as root"):
+        judge(judge_configuration, **{fact: Unseen("run the doctor as root")})

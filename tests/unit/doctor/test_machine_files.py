@@ -6,17 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from unit.doctor.writing import closed, write
 
 from gpuloom.doctor.checks import Unseen
-from gpuloom.doctor.machine.facts import CdiSpec, Handler, Library, PluginProcess, RuntimeConfig
+from gpuloom.doctor.machine.facts import CdiFacts, CdiSpec, Handler, Library, RuntimeConfig
 from gpuloom.doctor.machine.files import (
     read_cdi,
     read_device_files,
     read_kernel_driver,
     read_library,
     read_mode,
-    read_plugin_flags,
-    read_plugins,
     read_registered,
 )
 from gpuloom.doctor.machine.runtimeconfig import read_runtimes
@@ -29,12 +28,6 @@ OLD_MODULE = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.183.01  Sun Ma
 @pytest.fixture
 def settings(tmp_path: Path) -> NodeSettings:
     return NodeSettings(node_name="n1", host_root=tmp_path, plugins_dir=tmp_path / "dp")
-
-
-def write(path: Path, content: str | bytes) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(content.encode() if isinstance(content, str) else content)
-    return path
 
 
 def elf(kind: int, machine: int) -> bytes:
@@ -53,7 +46,7 @@ def test_a_kernel_without_the_driver_has_no_version(tmp_path: Path) -> None:
 
 def test_device_files_are_found_below_the_drivers_root(tmp_path: Path) -> None:
     write(tmp_path / "run/nvidia/dev/nvidia0", "")
-    assert read_device_files(tmp_path, "/run/nvidia") == {"/dev/nvidia0"}
+    assert read_device_files(tmp_path, "/run/nvidia") == frozenset({"/dev/nvidia0"})
 
 
 @pytest.mark.parametrize(
@@ -101,26 +94,10 @@ def test_notes_of_another_form_are_not_guessed_at(settings: NodeSettings, text: 
     assert isinstance(read_registered(settings), Unseen)
 
 
-def test_plugins_are_found_among_processes(tmp_path: Path) -> None:
-    write(tmp_path / "proc/12/cmdline", "/usr/bin/nvidia-device-plugin\0--v=1\0")
-    write(tmp_path / "proc/9/cmdline", "/venv/bin/python\0/venv/bin/gpuloom\0device-plugin\0")
-    write(tmp_path / "proc/7/cmdline", "gpuloom\0scheduler\0")
-    write(tmp_path / "proc/8/cmdline", "")
-    assert read_plugins(tmp_path) == (
-        PluginProcess(9, "/venv/bin/python /venv/bin/gpuloom device-plugin"),
-        PluginProcess(12, "/usr/bin/nvidia-device-plugin --v=1"),
-    )
-
-
-def test_the_flags_of_the_plugin_that_runs_are_read(tmp_path: Path) -> None:
-    write(tmp_path / "proc/9/cmdline", "/venv/bin/python\0/venv/bin/gpuloom\0device-plugin\0--cards=two-t4\0-x\0")
-    assert read_plugin_flags(tmp_path) == ["--cards=two-t4", "-x"]
-
-
-def test_of_two_plugins_none_is_the_one_that_runs(tmp_path: Path) -> None:
-    for pid in (8, 9):
-        write(tmp_path / f"proc/{pid}/cmdline", "gpuloom\0device-plugin\0--cards=two-t4\0")
-    assert list(read_plugin_flags(tmp_path)) == []
+def find_cdi(settings: NodeSettings) -> CdiFacts:
+    found = read_cdi(settings)
+    assert not isinstance(found, Unseen)
+    return found
 
 
 def test_cdi_specifications_are_read_and_broken_ones_kept(settings: NodeSettings) -> None:
@@ -128,7 +105,7 @@ def test_cdi_specifications_are_read_and_broken_ones_kept(settings: NodeSettings
     write(folder / "k8s.device-plugin.nvidia.com-gpu.json", '{"kind": "k", "devices": [{"name": "GPU-1"}]}')
     write(folder / "k8s.device-plugin.nvidia.com-imex.json", "{")
     write(folder / "other.json", "{")
-    gpu, broken = read_cdi(settings).specs
+    gpu, broken = find_cdi(settings).specs
     assert gpu == CdiSpec("/var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json", "k", frozenset({"GPU-1"}))
     assert "JSONDecodeError" in broken.error
 
@@ -136,7 +113,7 @@ def test_cdi_specifications_are_read_and_broken_ones_kept(settings: NodeSettings
 def test_the_hook_is_looked_for_on_the_host(settings: NodeSettings) -> None:
     write(settings.host_root / "usr/bin/nvidia-cdi-hook", "")
     other = replace(settings, injection=replace(settings.injection, cdi_hook_path="/opt/hook"))
-    assert (read_cdi(settings).has_hook, read_cdi(other).has_hook) == (True, False)
+    assert (find_cdi(settings).has_hook, find_cdi(other).has_hook) == (True, False)
 
 
 CONTAINERD_1 = """
@@ -150,9 +127,13 @@ BinaryName = "/usr/bin/nvidia-container-runtime"
 """
 CONTAINERD_2 = 'version = 3\nimports = ["/etc/containerd/conf.d/*.toml"]\n'
 DROP_IN = """
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.nvidia]
+container_annotations = ["cdi.k8s.io/*"]
 [plugins."io.containerd.cri.v1.runtime".containerd.runtimes.nvidia.options]
 BinaryName = "nvidia-container-runtime"
 """
+PROGRAM_1 = b"\x7fELF github.com/containerd/containerd/runtime/v2/shim"
+PROGRAM_2 = b"\x7fELF github.com/containerd/containerd/v2/core/runtime"
 CRIO = """
 [crio.runtime]
 default_runtime = "crun"
@@ -172,14 +153,45 @@ def read_one(root: Path) -> RuntimeConfig:
 def test_containerds_own_file_is_read(tmp_path: Path) -> None:
     write(tmp_path / "usr/bin/nvidia-container-runtime", "")
     write(tmp_path / "etc/containerd/config.toml", CONTAINERD_1)
-    handler = Handler("nvidia", "/usr/bin/nvidia-container-runtime", exists=True)
-    assert read_one(tmp_path) == RuntimeConfig("/etc/containerd/config.toml", "nvidia", (handler,), has_cdi=True)
+    handler = Handler("nvidia", "/usr/bin/nvidia-container-runtime", exists=True, annotations=())
+    assert read_one(tmp_path) == RuntimeConfig(
+        "/etc/containerd/config.toml", "nvidia", (handler,), has_cdi=True, containerd=0
+    )
 
 
 def test_files_that_containerd_imports_count(tmp_path: Path) -> None:
     write(tmp_path / "etc/containerd/config.toml", CONTAINERD_2)
     write(tmp_path / "etc/containerd/conf.d/99-nvidia.toml", DROP_IN)
-    assert read_one(tmp_path).handlers == (Handler("nvidia", "nvidia-container-runtime", exists=False),)
+    assert read_one(tmp_path).handlers == (
+        Handler("nvidia", "nvidia-container-runtime", exists=False, annotations=("cdi.k8s.io/*",)),
+    )
+
+
+@pytest.mark.parametrize(("told", "has_cdi"), [("", True), ("enable_cdi = false", False)])
+def test_containerd_2_has_cdi_unless_it_is_switched_off(tmp_path: Path, told: str, *, has_cdi: bool) -> None:
+    table = f'[plugins."io.containerd.cri.v1.runtime"]\n{told}\n'
+    write(tmp_path / "etc/containerd/config.toml", f"{CONTAINERD_2}{table}")
+    assert read_one(tmp_path).has_cdi is has_cdi
+
+
+@pytest.mark.parametrize(
+    ("programs", "version", "has_cdi"),
+    [
+        ({}, 0, None),
+        ({"usr/bin": PROGRAM_1}, 1, None),
+        ({"usr/local/bin": PROGRAM_2}, 2, True),
+        ({"usr/bin": PROGRAM_1, "usr/local/bin": PROGRAM_2}, 0, None),
+        ({"usr/bin": b"#!/bin/sh"}, 0, None),
+        ({"usr/bin": b""}, 0, None),
+    ],
+)
+def test_with_an_older_file_containerds_program_tells_its_version(
+    tmp_path: Path, programs: dict[str, bytes], version: int, *, has_cdi: bool | None
+) -> None:
+    write(tmp_path / "etc/containerd/config.toml", "version = 2\n")
+    for folder, content in programs.items():
+        write(tmp_path / folder / "containerd", content)
+    assert (read_one(tmp_path).containerd, read_one(tmp_path).has_cdi) == (version, has_cdi)
 
 
 @pytest.mark.parametrize(
@@ -219,3 +231,17 @@ def test_without_any_configuration_the_reason_says_what_to_do(tmp_path: Path) ->
     found = read_runtimes(tmp_path)
     assert isinstance(found, Unseen)
     assert "--host-root" in found.reason
+
+
+def test_configurations_that_this_account_may_not_read_are_no_fault_of_the_runtime(tmp_path: Path) -> None:
+    write(tmp_path / "etc/containerd/config.toml", CONTAINERD_1)
+    with closed(tmp_path / "etc/containerd"):
+        found = read_runtimes(tmp_path)
+    assert isinstance(found, Unseen)
+    assert "as root" in found.reason
+
+
+def test_a_folder_of_the_library_that_this_account_may_not_look_into_is_told(settings: NodeSettings) -> None:
+    write(settings.host_root / "usr/local/vgpu/libvgpu.so", elf(3, 62))
+    with closed(settings.host_root / "usr/local"):
+        assert isinstance(read_library(settings), Unseen)

@@ -6,6 +6,7 @@ import stat
 from dataclasses import dataclass
 from pathlib import Path
 
+from gpuloom.doctor.checks import Unseen
 from gpuloom.doctor.machine.facts import DriverFailure, MachineFacts, SocketState
 from gpuloom.doctor.machine.files import (
     read_cdi,
@@ -13,14 +14,15 @@ from gpuloom.doctor.machine.files import (
     read_kernel_driver,
     read_library,
     read_mode,
-    read_plugins,
     read_registered,
 )
+from gpuloom.doctor.machine.processes import read_plugins
 from gpuloom.doctor.machine.runtimeconfig import read_runtimes
 from gpuloom.node.configuration import configure
 from gpuloom.node.errors import CardReadError, ConfigurationError, DriverMissingError
 from gpuloom.node.nvml import Gpu, Nvml
 from gpuloom.node.settings import NodeSettings
+from gpuloom.wire.device_config import decode_device_config
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.node_config import decode_node_config
 
@@ -51,6 +53,7 @@ async def collect_machine(configuration: Configuration, nvml: Nvml, *, is_simula
         settings=settings,
         settings_error=settings_error,
         node_entry_error=_check_node_entry(configuration),
+        runtime_class=_read_runtime_class(configuration.device_config),
         is_simulated=is_simulated,
         kernel_driver=read_kernel_driver(root),
         cards=cards,
@@ -69,7 +72,13 @@ async def collect_machine(configuration: Configuration, nvml: Nvml, *, is_simula
 
 def looks_like_node(settings: NodeSettings) -> bool:
     """Tell whether a kubelet works on this machine, or did."""
-    return settings.plugins_dir.is_dir()
+    try:
+        return stat.S_ISDIR(settings.plugins_dir.stat().st_mode)
+    except PermissionError:
+        # A kubelet closes its folder to everybody else.
+        return True
+    except OSError:
+        return False
 
 
 async def read_socket(path: Path) -> SocketState:
@@ -102,15 +111,16 @@ async def _read_cards(nvml: Nvml) -> tuple[Gpu, ...] | DriverFailure:
         return DriverFailure(str(error), is_missing=False)
 
 
-def _make_settings(configuration: Configuration) -> tuple[NodeSettings, str]:
+def _make_settings(configuration: Configuration) -> tuple[NodeSettings, str | Unseen]:
     """Make the settings as the device plugin does; where that fails, those of the flags and the reason."""
     try:
         return configure(configuration.flags, configuration.device_config, configuration.node_config), ""
     except ConfigurationError as error:
-        return configuration.flags, str(error)
+        is_closed = isinstance(error.__cause__, PermissionError)
+        return configuration.flags, _ask_for_root(error) if is_closed else str(error)
 
 
-def _check_node_entry(configuration: Configuration) -> str:
+def _check_node_entry(configuration: Configuration) -> str | Unseen:
     path = configuration.node_config
     if path is None:
         return ""
@@ -118,8 +128,25 @@ def _check_node_entry(configuration: Configuration) -> str:
         decode_node_config(path.read_bytes(), configuration.flags.node_name)
     except FileNotFoundError:
         return ""
+    except PermissionError as error:
+        return _ask_for_root(f"{path}: {error.strerror}")
     except OSError as error:
         return f"{path}: {error.strerror}"
     except WireError as error:
         return f"{path}: {error}"
     return ""
+
+
+def _read_runtime_class(path: Path | None) -> str | Unseen:
+    if path is None:
+        return Unseen("no device configuration is named, which --config-file does")
+    try:
+        return decode_device_config(path.read_bytes()).runtime_class_name
+    except OSError as error:
+        return Unseen(f"device configuration {path}: {error.strerror}")
+    except WireError as error:
+        return Unseen(f"device configuration {path}: {error}")
+
+
+def _ask_for_root(what: object) -> Unseen:
+    return Unseen(f"{what}: run the doctor as root")

@@ -29,24 +29,30 @@ class SocketState(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """A way to run containers that a runtime knows; ``binary`` is empty where the configuration does not say."""
+    """A way to run containers that a runtime knows; ``binary`` is empty where the configuration does not say.
+
+    ``annotations`` are patterns of those of a container that containerd passes on; None for other runtimes.
+    """
 
     name: str
     binary: str = ""
     exists: bool = True
+    annotations: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class RuntimeConfig:
     """How containerd, CRI-O or Docker is configured; ``error`` says why the file cannot be read.
 
-    ``has_cdi`` is None where the configuration leaves it to the runtime's version.
+    ``has_cdi`` is None where neither the configuration nor what is known of the version tells. ``containerd`` is
+    containerd's major version, 0 where it cannot be told; None for other runtimes.
     """
 
     path: str
     default: str = ""
     handlers: Sequence[Handler] = ()
     has_cdi: bool | None = None
+    containerd: int | None = None
     error: str = ""
 
 
@@ -98,6 +104,7 @@ class MachineFacts:
     machine         its hardware's name, as uname tells
     settings        of the device plugin, or why they cannot be made
     node_entry      why the node's own configuration cannot be used, empty when it can
+    runtime_class   what the device configuration gives pods with cards, empty when nothing
     is_simulated    whether the cards are
     kernel_driver   version of the driver in the kernel, empty when none is loaded
     device_files    files below /dev that the driver made
@@ -107,12 +114,13 @@ class MachineFacts:
 
     machine: str
     settings: NodeSettings
-    settings_error: str = ""
-    node_entry_error: str = ""
+    settings_error: str | Unseen = ""
+    node_entry_error: str | Unseen = ""
+    runtime_class: str | Unseen = ""
     is_simulated: bool = False
     kernel_driver: str = ""
     cards: tuple[Gpu, ...] | DriverFailure = ()
-    device_files: frozenset[str] = frozenset()
+    device_files: frozenset[str] | Unseen = frozenset()
     runtimes: Sequence[RuntimeConfig] | Unseen = ()
     kubelet: SocketState = SocketState.ANSWERS
     pod_resources: SocketState = SocketState.ANSWERS
@@ -121,4 +129,4 @@ class MachineFacts:
     plugins: Sequence[PluginProcess] = ()
     library: Library | Unseen
     lock_dir_mode: int | None = None
-    cdi: CdiFacts = CdiFacts()
+    cdi: CdiFacts | Unseen = CdiFacts()

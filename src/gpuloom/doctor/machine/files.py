@@ -4,12 +4,12 @@ import json
 import re
 import shutil
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from gpuloom.doctor.checks import Unseen
-from gpuloom.doctor.machine.facts import CdiFacts, CdiSpec, Library, PluginProcess
+from gpuloom.doctor.machine.facts import CdiFacts, CdiSpec, Library
 from gpuloom.node.hostfiles import find_library
 from gpuloom.node.settings import NodeSettings
 from gpuloom.node.visibility import CDI_VENDOR
@@ -20,8 +20,6 @@ _LARGEST_FILE_BYTES = 16 * 2**20
 _MACHINES = {62: "x86_64", 183: "aarch64"}
 _SHARED_OBJECT = 3
 _HEADER_BYTES = 20
-_FOREIGN_PLUGINS = {"nvidia-device-plugin", "k8s-device-plugin"}
-_COMMAND_CHARS = 120
 
 
 def read_kernel_driver(root: Path) -> str:
@@ -33,26 +31,29 @@ def read_kernel_driver(root: Path) -> str:
     return found.group(1) if found else ""
 
 
-def read_device_files(root: Path, dev_root: str) -> frozenset[str]:
+def read_device_files(root: Path, dev_root: str) -> frozenset[str] | Unseen:
     """Return the device files of NVIDIA's driver, as ``/dev/...``."""
     folder = root / dev_root.strip("/") / "dev"
-    return frozenset(f"/dev/{path.name}" for path in folder.glob("nvidia*"))
+    try:
+        return frozenset(f"/dev/{path.name}" for path in folder.glob("nvidia*"))
+    except OSError as error:
+        return tell_closed(error)
 
 
 def read_library(settings: NodeSettings) -> Library | Unseen:
     """Look at the limiter's library and its preload list."""
-    name = find_library(settings)
-    path = settings.on_this_side(name)
     preload = settings.on_this_side(f"{settings.hook_dir}/ld.so.preload")
     try:
+        name = find_library(settings)
+        path = settings.on_this_side(name)
         return Library(
             name,
-            exists=path.is_file(),
-            kind=_read_kind(path) if path.is_file() else "",
-            preload=tuple(preload.read_text(errors="replace").split()) if preload.is_file() else None,
+            exists=is_file(path),
+            kind=_read_kind(path) if is_file(path) else "",
+            preload=tuple(preload.read_text(errors="replace").split()) if is_file(preload) else None,
         )
     except OSError as error:
-        return Unseen(f"{error.filename}: {error.strerror}: run the doctor as root")
+        return tell_closed(error)
 
 
 def read_mode(path: Path) -> int | None:
@@ -79,29 +80,36 @@ def read_registered(settings: NodeSettings) -> Mapping[str, Sequence[str]] | Uns
         return Unseen(f"the kubelet's notes {path} have a form that is not known here")
 
 
-def read_plugins(root: Path) -> tuple[PluginProcess, ...]:
-    """Find the device plugins for NVIDIA cards that run where this process can see them."""
-    found = _list_plugins(root / "proc")
-    return tuple(PluginProcess(pid, " ".join(words)[:_COMMAND_CHARS]) for pid, words in found)
-
-
-def read_plugin_flags(root: Path) -> Sequence[str]:
-    """Return the flags of gpuloom's device plugin that runs here; empty where it does not, or not alone."""
-    found = [words for _, words in _list_plugins(root / "proc")]
-    if len(found) != 1 or not _find_ours(found[0]):
-        return ()
-    return found[0][_find_ours(found[0]) :]
-
-
-def read_cdi(settings: NodeSettings) -> CdiFacts:
+def read_cdi(settings: NodeSettings) -> CdiFacts | Unseen:
     """Look at what container runtimes find of CDI."""
     injection = settings.injection
-    files = sorted(settings.on_this_side(injection.cdi_dir).glob(f"{CDI_VENDOR}-*.json"))
-    return CdiFacts(
-        specs=tuple(_read_spec(file, f"{injection.cdi_dir}/{file.name}") for file in files),
-        has_tool=shutil.which("nvidia-ctk") is not None,
-        has_hook=settings.on_this_side(injection.cdi_hook_path).exists(),
-    )
+    try:
+        files = sorted(settings.on_this_side(injection.cdi_dir).glob(f"{CDI_VENDOR}-*.json"))
+        return CdiFacts(
+            specs=tuple(_read_spec(file, f"{injection.cdi_dir}/{file.name}") for file in files),
+            has_tool=shutil.which("nvidia-ctk") is not None,
+            has_hook=is_file(settings.on_this_side(injection.cdi_hook_path)),
+        )
+    except OSError as error:
+        return tell_closed(error)
+
+
+def is_file(path: Path) -> bool:
+    """Tell whether there is a file.
+
+    Raises PermissionError where this account may not know, which Path.is_file does only before Python 3.14.
+    """
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except PermissionError:
+        raise
+    except OSError:
+        return False
+
+
+def tell_closed(error: OSError) -> Unseen:
+    """Say what this account may not look at."""
+    return Unseen(f"{error.filename}: {error.strerror}: run the doctor as root")
 
 
 def _read_kind(path: Path) -> str:
@@ -115,25 +123,6 @@ def _read_kind(path: Path) -> str:
         return ""
     number = int.from_bytes(header[18:20], order)  # type: ignore[arg-type]
     return _MACHINES.get(number, f"machine type {number}")
-
-
-def _list_plugins(proc: Path) -> Iterator[tuple[int, Sequence[str]]]:
-    """Give id and command line of every device plugin for NVIDIA cards."""
-    for folder in sorted(proc.glob("[0-9]*"), key=lambda path: int(path.name) if path.name.isdecimal() else 0):
-        try:
-            words = (folder / "cmdline").read_bytes().decode(errors="replace").rstrip("\0").split("\0")
-        except OSError:
-            continue
-        if _find_ours(words) or Path(words[0]).name in _FOREIGN_PLUGINS:
-            yield int(folder.name), words
-
-
-def _find_ours(words: Sequence[str]) -> int:
-    """Tell where the flags of ``gpuloom device-plugin`` begin in a command line, 0 when it is another one."""
-    for at, word in enumerate(words[:2]):
-        if Path(word).name == "gpuloom" and words[at + 1 : at + 2] == ["device-plugin"]:
-            return at + 2
-    return 0
 
 
 def _read_spec(file: Path, name: str) -> CdiSpec:

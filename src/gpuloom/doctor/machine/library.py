@@ -59,15 +59,15 @@ def judge_locks(facts: MachineFacts) -> Iterator[Problem]:
 
 def judge_configuration(facts: MachineFacts) -> Iterator[Problem]:
     """Say what is wrong with flags and configuration files."""
-    if facts.settings_error:
-        remedy = "correct it: the device plugin does not start like this"
-        yield Problem("device configuration", facts.settings_error, Fault.INSTALLATION, remedy)
-    if facts.node_entry_error:
-        remedy = "correct it: the device plugin ignores the whole file like this"
-        yield Problem("node configuration", facts.node_entry_error, Fault.INSTALLATION, remedy, Severity.WARNING)
     if not facts.settings.node_name:
         remedy = "set NODE_NAME from spec.nodeName, or give --node-name: the device plugin does not start without"
         yield Problem("NODE_NAME", "is not set", Fault.INSTALLATION, remedy, Severity.WARNING)
+    if error := look(facts.settings_error):
+        remedy = "correct it: the device plugin does not start like this"
+        yield Problem("device configuration", error, Fault.INSTALLATION, remedy)
+    if error := look(facts.node_entry_error):
+        remedy = "correct it: the device plugin ignores the whole file like this"
+        yield Problem("node configuration", error, Fault.INSTALLATION, remedy, Severity.WARNING)
 
 
 def _check_mode(facts: MachineFacts) -> None:
