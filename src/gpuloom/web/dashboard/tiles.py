@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
-from gpuloom.web.dashboard.drawing import tell_count
+from gpuloom.engine.explanation.counting import tell_count
 from gpuloom.web.dashboard.mapstyle import PLACES, ROW
 from gpuloom.web.views.heat import Tile, read_letter
 
