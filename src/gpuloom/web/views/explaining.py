@@ -58,8 +58,9 @@ def check_nodes(source: Source, depth: Depth) -> None:
 
 
 def find_pod(source: Source, namespace: str, name: str) -> Pod | None:
-    """Return a pod that asks for cards or holds some."""
-    known = chain(source.state.pods.values(), (refused.pod for refused in source.state.unschedulable.values()))
+    """Return a pod that asks for cards, seems to mean some, or holds some."""
+    state = source.state
+    known = chain(state.pods.values(), (refused.pod for refused in state.unschedulable.values()), state.mistyped)
     return next((pod for pod in known if (pod.namespace, pod.name) == (namespace, name)), None)
 
 
@@ -80,7 +81,8 @@ def explain_pod(
 
 
 def _conclude(source: Source, pod: Pod, explanation: Explanation, hosts: Hosts) -> Explanation:
-    if hosts.demand is not None and not pod.spec.node_name:
+    tells_all = hosts.demand is not None or explanation.outcome == "asks for no card"
+    if tells_all and not pod.spec.node_name:
         notes = (*(one.full_text for one in find_unknown_in(source, pod)), *explanation.notes)
         explanation = msgspec.structs.replace(explanation, notes=notes)
     return _say_why(_hold_back(source, pod, explanation))
