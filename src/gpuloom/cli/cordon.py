@@ -16,6 +16,7 @@ from gpuloom.cli.draining import DrainPlan, plan_drain
 from gpuloom.cli.evicting import confirm, evict_pod
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.client.clusters import open_cluster
+from gpuloom.engine.explanation.counting import tell_count
 from gpuloom.engine.state.ledger import card_id
 from gpuloom.kube import FULL_PODS, NODES, ApiError, KubeClient
 from gpuloom.kube.cordons import CardPlace, write_cordon
@@ -163,7 +164,7 @@ async def _drain(card: str, cluster: ClusterFlags, *, yes: bool, force: bool, ti
         _check(pods, force=force)
         if not yes:
             _confirm(pods, place)
-        with show_work(f"evicting {len(pods)} pods"):
+        with show_work(f"evicting {tell_count(len(pods), 'pod')}"):
             await asyncio.gather(*(evict_pod(client, pod, timeout_s) for pod in pods))
         sys.stdout.write(f"card {place.uuid} of node {place.node} drained\n")
 
@@ -209,8 +210,9 @@ def _check(pods: Sequence[FullPod], *, force: bool) -> None:
 def _confirm(pods: Sequence[Pod], place: CardPlace) -> None:
     for pod in pods:
         sys.stderr.write(f"  {pod.full_name}\n")
+    count = tell_count(len(pods), "pod")
     confirm(
-        f"Evict these {len(pods)} pods?",
-        unasked=f"{len(pods)} pods would be evicted from {place.uuid}: say so with --yes",
+        f"Evict {'this pod' if len(pods) == 1 else f'these {count}'}?",
+        unasked=f"{count} would be evicted from {place.uuid}: say so with --yes",
         refused="nothing evicted; the card stays cordoned (gpuloom uncordon opens it)",
     )

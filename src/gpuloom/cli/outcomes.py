@@ -9,7 +9,7 @@ class ExitCode(IntEnum):
     YES      yes, or it was done
     NO       no, something is wrong, or it could not be done
     USAGE    flags are wrong, or a file that was given cannot be read
-    UNKNOWN  it cannot be told: nobody could be asked
+    UNKNOWN  it cannot be told: nobody could be asked, or nobody knows
     """
 
     YES = 0

@@ -18,7 +18,7 @@ from gpuloom.kube.lists import ListOptions, ListPage, decode_page
 from gpuloom.kube.rate_limiter import RateLimit, RateLimiter
 from gpuloom.kube.resources import PODS, Resource, T
 from gpuloom.kube.stream import WatchLine, read_lines
-from gpuloom.kube.transport import HttpRequest, Transport
+from gpuloom.kube.transport import BODY_LIMIT_BYTES, HttpRequest, Transport
 from gpuloom.wire.depth import BAD_JSON, decode
 
 WRITE_DEADLINE_S = 4.0
@@ -98,15 +98,18 @@ class KubeClient:
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
+        most_bytes: int = BODY_LIMIT_BYTES,
         recheck: Callable[[], None] = go_on,
     ) -> bytes:
         """Call a path that belongs to no object, such as a service behind the API server, and return the answer.
 
-        ``target`` is its name in messages; ``recheck`` is called right before. Raises
-        :class:`~gpuloom.kube.errors.ApiError`.
+        ``target`` is its name in messages; ``recheck`` is called right before. An answer of more than ``most_bytes`` is
+        none. Raises :class:`~gpuloom.kube.errors.ApiError`.
         """
         verb = "read" if method == "GET" else "ask"
-        request = HttpRequest(verb, target, method, path, query or {}, body, headers=headers or {})
+        request = HttpRequest(
+            verb, target, method, path, query or {}, body, headers=headers or {}, most_bytes=most_bytes
+        )
         return await self._patiently(request, timeout_s, recheck)
 
     async def list_all(

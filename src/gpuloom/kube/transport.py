@@ -16,7 +16,7 @@ from gpuloom.kube.connections import HttpConnections, Outgoing, Reply
 from gpuloom.kube.credentials import Access, Credentials, CredentialsError
 from gpuloom.kube.errors import ApiError, UnauthorizedError, UnreachableError, UntrustedError, error_of_reply
 
-_BODY_LIMIT_BYTES = 512 * 2**20
+BODY_LIMIT_BYTES = 512 * 2**20
 _ERROR_BODY_LIMIT_BYTES = 2**20
 _HEADERS = {
     "User-Agent": f"gpuloom/{__version__}",
@@ -28,7 +28,7 @@ _HEADERS = {
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """What to send; ``verb`` and ``target`` are for messages."""
+    """What to send; ``verb`` and ``target`` are for messages. A longer answer than ``most_bytes`` is none."""
 
     verb: str
     target: str
@@ -38,6 +38,7 @@ class HttpRequest:
     body: bytes | None = None
     content_type: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
+    most_bytes: int = BODY_LIMIT_BYTES
 
 
 class Transport:
@@ -66,7 +67,7 @@ class Transport:
     async def send(self, request: HttpRequest) -> bytes:
         """Send and read the whole reply; raises :class:`ApiError`."""
         async with self.open(request) as reply:
-            return await _read_body(reply, request, _BODY_LIMIT_BYTES)
+            return await _read_body(reply, request, request.most_bytes)
 
     @asynccontextmanager
     async def open(self, request: HttpRequest, *, silence_s: float | None = None) -> AsyncIterator[Reply]:

@@ -79,7 +79,7 @@ async def test_draining_asks_first(stage: Stage) -> None:
     card = await used_card(stage)
     said = await stage.gpuloom("drain-card", card, "--force")
     assert said.code == 2
-    assert "1 pods would be evicted" in said.err
+    assert "1 pod would be evicted" in said.err
     assert said.out.endswith("cordoned\n")
     await stage.gpuloom("uncordon", card)
 

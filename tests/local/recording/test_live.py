@@ -179,6 +179,31 @@ async def test_snapshot_begins_a_recording(site: Site, file: Path) -> None:
     )
 
 
+async def submit_mistyped(site: Site) -> Pod:
+    container = {"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpumemory": "3000"}}}
+    body = {"metadata": {"name": "mistyped"}, "spec": {"containers": [container]}}
+    return await site.client.create(PODS, body, namespace="default")
+
+
+async def test_snapshot_has_pods_that_ask_for_a_mistyped_resource_alone(site: Site, file: Path) -> None:
+    await start(site, file)
+    await submit_mistyped(site)
+    assert "mistyped" in json.dumps(list(await take_snapshot(site.client, DEFAULTS)))
+
+
+async def test_recording_has_pods_that_ask_for_a_mistyped_resource_alone_until_they_are_gone(
+    site: Site, file: Path
+) -> None:
+    await start(site, file)
+    pod = await submit_mistyped(site)
+    await poll(lambda: pod.metadata.uid in site.process.state.mistyped.uids())
+    await site.remove(pod)
+    await poll(lambda: not site.process.state.mistyped.uids())
+    await site.stack.aclose()
+    types = [line["type"] for line in read(file) if line.get("object", {}).get("kind") == "Pod"]
+    assert (types[0], types[-1]) == ("ADDED", "DELETED")
+
+
 async def test_snapshot_counts_what_pods_hold(site: Site, file: Path) -> None:
     await start(site, file)
     pod = await site.submit(memory_mib=6000)

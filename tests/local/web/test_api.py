@@ -390,6 +390,15 @@ async def tell_amounts(pages: Pages, **amounts: str) -> None:
     await poll(lambda: set(amounts) <= set(pages.site.process.state.nodes["n1"].status.allocatable or {}))
 
 
+async def test_how_many_pods_without_cards_a_node_takes_is_not_known_where_it_does_not_tell(pages: Pages) -> None:
+    manifest = {"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "1"}}}]}}
+    _, untold = await pages.post("/fits?namespace=default", manifest)
+    assert (untold.get("pods", 0), untold["isLeast"]) == (0, True)
+    await tell_amounts(pages, cpu="4", memory="8Gi", pods="110")
+    _, told = await pages.post("/fits?namespace=default", manifest)
+    assert (told["pods"], told.get("isLeast", False)) == (4, False)
+
+
 AFFINITY = "node(s) didn't match Pod's node affinity/selector"
 
 

@@ -68,7 +68,7 @@ def ask(reader: Reader, cluster: ClosedCluster) -> None:
         lambda events: events["items"],
     )
     expected = {
-        "gpuloom top": "4 cards on 1 of 1 nodes: 3 idle",
+        "gpuloom top": "4 cards on 1 of 1 node: 3 idle",
         "gpuloom top nodes": "8,000/92,136",
         "gpuloom top cards": "8,000/23,034",
         "gpuloom nodes": "8,000/92,136",

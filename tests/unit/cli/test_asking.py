@@ -26,12 +26,18 @@ hami_host_gpu_utilization_ratio{node="n",device_index="0",device_uuid="GPU-a",de
 
 
 def test_what_is_used_is_read_from_a_monitors_metrics() -> None:
-    assert read_metrics(METRICS) == {"GPU-a": CardUtilization(1024, 37), "GPU-b": CardUtilization(0, 0)}
+    assert read_metrics(METRICS) == {"GPU-a": CardUtilization(1024, 37), "GPU-b": CardUtilization(0, None)}
 
 
 @pytest.mark.parametrize("text", ["", "not metrics {", "\x00"])
 def test_metrics_that_cannot_be_read_tell_nothing(text: str) -> None:
     assert read_metrics(text) == {}
+
+
+@pytest.mark.parametrize("number", ["NaN", "+Inf", "-Inf"])
+def test_figures_that_are_no_amounts_are_not_known(number: str) -> None:
+    assert read_metrics(METRICS.replace(" 37", f" {number}"))["GPU-a"] == CardUtilization(1024, None)
+    assert "GPU-a" not in read_metrics(METRICS.replace("1.073741824e+09", number))
 
 
 def pod_of(component: str, node: str) -> Pod:

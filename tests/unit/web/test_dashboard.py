@@ -59,6 +59,7 @@ def test_names_from_the_cluster_are_escaped_in_tiles() -> None:
         ("", ["cells none"]),
         ("04", ["cells n2 a0 b4"]),
         ("bE", ["cells n2 a1 aC b4 bU"]),
+        ("vz", ["cells n2 a0 aX b4 bX"]),
         ("0" * 9, ["cells n8 r2 a0 b0 c0 d0 e0 f0 g0 h0 i0"]),
         ("1" * 16 + "2", [f"cells n8 r2 {' '.join(f'{place}1' for place in PLACES)}", "cells n1 a2"]),
     ],
@@ -78,15 +79,15 @@ def test_a_tile_without_its_name_as_text_is_called_by_it() -> None:
 
 
 def test_every_class_of_a_tile_has_a_rule_in_the_style_sheet() -> None:
-    letters = "01234abcdeABCDE"
+    letters = "01234vwxyzabcdeABCDE"
     drawn = "".join(draw_tile(Tile(node="n", cards=one * count)) for one in letters for count in range(1, 18))
     classes = set(" ".join(re.findall(r'class="([^"]*)"', drawn)).split())
     assert {name for name in classes if f".{name}{{" not in draw_style() and name != "r2"} == set()
 
 
 def test_a_tile_says_in_words_what_its_boxes_show() -> None:
-    assert describe(Tile(node="n", cards="0bA", memory_percent=7)) == (
-        "n: 3 cards, 7 % of the memory allocated, 1 free, 1 unhealthy, 1 cordoned"
+    assert describe(Tile(node="n", cards="0bAvv", memory_percent=7)) == (
+        "n: 5 cards, 7 % of the memory allocated, 1 free, 1 unhealthy, 1 cordoned, 2 closed"
     )
 
 

@@ -18,6 +18,7 @@ from gpuloom.cli.asking.printing import print_value, write_lines
 from gpuloom.cli.asking.reader import Reader
 from gpuloom.cli.asking.running import ask
 from gpuloom.cli.outcomes import ExitCode
+from gpuloom.engine.explanation.counting import tell_count
 from gpuloom.web.views.values import Fits
 
 _MOST_ROOMS = 5
@@ -45,26 +46,34 @@ def check_fit(
 
     """
     wanted = read_manifests(filename)
-    fitting: list[bool] = []
+    outcomes: list[ExitCode] = []
 
     async def question(reader: Reader) -> None:
         told = []
         for one in wanted:
             fits = await reader.fits(one.manifest, one.namespace or namespace or reader.namespace, depth.depth)
-            fitting.append(not fits.denied and (fits.pods >= one.replicas or fits.is_least))
+            outcomes.append(_judge(one, fits))
             told.append((one, fits))
         if form.output in {"json", "yaml"}:
             items = [{"name": one.name, "replicas": one.replicas, "fits": fits} for one, fits in told]
             print_value({"items": items}, form)
             return
+        alone = ", looked at alone" if len(told) > 1 else ""
         for one, fits in told:
-            _tell(one, fits, depth)
+            _tell(one, fits, depth, alone)
 
     ask(source, question)
-    return ExitCode.YES if all(fitting) else ExitCode.NO
+    # A no says more than what is not known.
+    return min(filter(None, outcomes), default=ExitCode.YES)
 
 
-def _tell(wanted: Wanted, fits: Fits, depth: DepthFlags) -> None:
+def _judge(wanted: Wanted, fits: Fits) -> ExitCode:
+    if not fits.denied and fits.pods >= wanted.replicas:
+        return ExitCode.YES
+    return ExitCode.UNKNOWN if fits.is_least else ExitCode.NO
+
+
+def _tell(wanted: Wanted, fits: Fits, depth: DepthFlags, alone: str) -> None:
     # What the explanation begins with is not said before it, too.
     told = fits.explanation.notes[:1] if fits.explanation is not None else ()
     write_lines(f"{wanted.name}: warning: {warning}" for warning in fits.warnings if warning not in told)
@@ -76,8 +85,9 @@ def _tell(wanted: Wanted, fits: Fits, depth: DepthFlags) -> None:
         rooms = ", ".join(f"{room.node} {room.pods}" for room in fits.rooms[:_MOST_ROOMS])
         more = f" and {len(fits.rooms) - _MOST_ROOMS} or more nodes" if len(fits.rooms) > _MOST_ROOMS else ""
         asked = f" of {wanted.replicas} asked for" if wanted.replicas > 1 else ""
-        write_lines([f"{wanted.name}: room for {least}{fits.pods:,} such pods{asked}: {rooms}{more}"])
+        room = f"room for {least}{tell_count(fits.pods, 'such pod')}{asked}{alone}"
+        write_lines([f"{wanted.name}: {room}: {rooms}{more}"])
     else:
-        write_lines([f"{wanted.name}: no room"])
+        write_lines([f"{wanted.name}: {'room is not known' if fits.is_least else 'no room'}"])
     if fits.explanation is not None:
         print_explanation(fits.explanation, depth)

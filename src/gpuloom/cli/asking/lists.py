@@ -109,11 +109,13 @@ def list_cards(
     async def question(reader: Reader) -> None:
         async def read() -> list[CardView]:
             is_chosen = await select_nodes(source, chosen.selector)
+            barred = {one.name for one in await reader.nodes() if one.problem} if state == "idle" else set[str]()
             return [
                 card
                 for card in await reader.cards()
                 if (not node or card.node == node)
                 and is_chosen(card.node)
+                and card.node not in barred
                 and model.lower() in card.model.lower()
                 and _is_like(card, state)
             ]

@@ -27,6 +27,8 @@ from gpuloom.cli.asking.tables import MODELS, draw_bar, format_share
 from gpuloom.cli.asking.utilization import CardUtilization, Uses, read_shown, sum_uses
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.client.clusters import open_cluster
+from gpuloom.client.installation import read_service_flag
+from gpuloom.engine.explanation.counting import tell_count
 from gpuloom.engine.explanation.values import Amount
 from gpuloom.web.views.values import CardView, ModelView, Overview
 
@@ -140,7 +142,7 @@ async def _find_uses(reader: Reader, source: SourceFlags, cards: list[CardView])
     from gpuloom.cli.asking.usage import read_uses  # noqa: PLC0415 - of models nobody asks it
 
     async with open_cluster(source.way) as (client, _):
-        return await read_uses(client)
+        return await read_uses(client, read_service_flag(source.service))
 
 
 def _sum_up(overview: Overview) -> list[str]:
@@ -148,9 +150,10 @@ def _sum_up(overview: Overview) -> list[str]:
     broken += [f"{overview.cordoned:,} cordoned"] if overview.cordoned else []
     broken += [f"{overview.closed:,} closed"] if overview.closed else []
     states = ", ".join([f"{overview.idle:,} idle", *broken])
+    cards = tell_count(overview.cards, "card")
     pods = f"pods: {overview.pods_bound:,} with cards, {overview.pods_reserved:,} being bound"
     return [
-        f"{overview.cards:,} cards on {overview.nodes_with_cards:,} of {overview.nodes:,} nodes: {states}",
+        f"{cards} on {overview.nodes_with_cards:,} of {tell_count(overview.nodes, 'node')}: {states}",
         f"{pods}, {overview.pods_pending:,} waiting",
     ]
 

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from gpuloom.engine.explanation.counting import tell_count
 from gpuloom.engine.explanation.values import HostReason, HostVerdict, Remedy
 from gpuloom.engine.hostfit.filters import Shortage
 from gpuloom.engine.hostfit.requests import COUNTED, tell_asked, tell_there
@@ -66,7 +67,7 @@ def suggest_labels(missing: Mapping[str, Sequence[str]]) -> Remedy:
 def tell_one_of(node: str, count: int) -> str:
     """Name one of so many nodes."""
     more = count - 1
-    return f"{node} or {more:,} other{'s' if more > 1 else ''}" if more else node
+    return f"{node} or {tell_count(more, 'other')}" if more else node
 
 
 def _is_of_the_node(label: str) -> bool:
@@ -104,7 +105,7 @@ def tell_taking(verdict: HostVerdict) -> str:
 
     Nothing where cards alone keep the pod away.
     """
-    nodes = f"{verdict.with_cards:,} node{'s' if verdict.with_cards != 1 else ''}"
+    nodes = tell_count(verdict.with_cards, "node")
     if not verdict.with_cards:
         return _add_reasons("cards apart, no node takes the pod either", verdict) if verdict.reasons else ""
     if verdict.taking:
@@ -115,7 +116,7 @@ def tell_taking(verdict: HostVerdict) -> str:
 
 def tell_nodes(verdict: HostVerdict) -> str:
     """Say the same of all nodes, for a pod that asks for no card."""
-    return _count_taking(verdict, f"{verdict.with_cards:,} node{'s' if verdict.with_cards != 1 else ''}")
+    return _count_taking(verdict, tell_count(verdict.with_cards, "node"))
 
 
 def _count_taking(verdict: HostVerdict, whom: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpuloom.engine.explanation.counting import tell_count
 from gpuloom.engine.explanation.hosts import tell_host, tell_taking
 from gpuloom.engine.explanation.values import (
     CardVerdict,
@@ -56,8 +57,7 @@ def _tell_obstacles(explanation: Explanation) -> list[str]:
 
 def _count_reasons(explanation: Explanation) -> str:
     return ", ".join(
-        f"{count.nodes:,} node{'s' if count.nodes != 1 else ''}: {count.meaning}"
-        for count in explanation.reasons[:_MOST_REASONS]
+        f"{tell_count(count.nodes, 'node')}: {count.meaning}" for count in explanation.reasons[:_MOST_REASONS]
     )
 
 
@@ -80,7 +80,7 @@ def tell_explanation(explanation: Explanation) -> Iterator[str]:
         yield from (f"  {remedy.text}" for remedy in explanation.remedies)
     if explanation.nodes:
         left = explanation.candidates - len(explanation.nodes)
-        shown = f"{len(explanation.nodes)} node{'s' if len(explanation.nodes) > 1 else ''}"
+        shown = tell_count(len(explanation.nodes), "node")
         held = " without this pod" if explanation.held is not None and explanation.held.shares else ""
         yield f"cards{held}:" if left <= 0 else f"cards{held} of {shown} ({left:,} more: name them with --node):"
     for node in explanation.nodes:
@@ -95,7 +95,7 @@ def tell_ask(ask: ContainerRequest) -> str:
         memory = f"{ask.memory_percentage} % of the memory"
     else:
         memory = "no memory"
-    cards = f"{ask.cards} card{'s' if ask.cards > 1 else ''}"
+    cards = tell_count(ask.cards, "card")
     each = " each" if ask.cards > 1 else ""
     cores = tell_cores(ask.cores)
     return f"{ask.phase} container {ask.container} asks for {cards}, {memory} and {cores}{each}"
@@ -108,13 +108,13 @@ def tell_cores(percent: int) -> str:
 
 def tell_vendor(verdict: VendorVerdict) -> str:
     """Say what one of several vendors says."""
-    cards = f"{verdict.vendor}: {verdict.cards} card{'s' if verdict.cards != 1 else ''}"
+    cards = f"{verdict.vendor}: {tell_count(verdict.cards, 'card')}"
     if verdict.standing == "held":
         return f"{cards} held"
     reasons = ", ".join(f"{count.reason} {count.nodes:,}" for count in verdict.reasons)
     return (
         f"{cards}, {verdict.standing}: would do on {verdict.fitting:,} of "
-        f"{verdict.candidates:,} node{'s' if verdict.candidates != 1 else ''}{f'; {reasons}' if reasons else ''}"
+        f"{tell_count(verdict.candidates, 'node')}{f'; {reasons}' if reasons else ''}"
     )
 
 
@@ -152,8 +152,8 @@ def _tell_reasons(explanation: Explanation) -> Iterator[str]:
     if explanation.reasons:
         yield "why nodes do not fit:"
     for count in explanation.reasons:
-        cards = f", {count.cards:,} card{'s' if count.cards != 1 else ''}" if count.cards else ""
-        yield f"  {count.reason}: {count.nodes:,} node{'s' if count.nodes != 1 else ''}{cards} ({count.meaning})"
+        cards = f", {tell_count(count.cards, 'card')}" if count.cards else ""
+        yield f"  {count.reason}: {tell_count(count.nodes, 'node')}{cards} ({count.meaning})"
     for refused in explanation.refused:
         more = refused.nodes - len(refused.names)
         names = ", ".join(refused.names) + (f" and {more:,} more" if more > 0 else "")

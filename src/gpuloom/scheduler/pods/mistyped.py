@@ -23,10 +23,15 @@ class MistypedPods:
     def follow(self, pod: Pod) -> None:
         """Take a pod that asks for no card as it is now."""
         uid = pod.metadata.uid
-        if pod.spec.node_name or pod.is_over or pod.is_terminating or not self._asks_for_unknown(pod):
+        if not self.may_be(pod):
             self._pods.pop(uid, None)
         elif uid in self._pods or len(self._pods) < MOST_KEPT:
             self._pods[uid] = pod
+
+    def may_be(self, pod: Pod) -> bool:
+        """Tell whether a pod that asks for no card is one of them."""
+        waits = not (pod.spec.node_name or pod.is_over or pod.is_terminating)
+        return waits and self._asks_for_unknown(pod)
 
     def drop(self, uid: str) -> None:
         """Take that a pod is gone."""

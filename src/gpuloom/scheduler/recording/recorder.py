@@ -172,7 +172,9 @@ class ProcessRecorder:
         return review_recorded
 
     def _concerns_us(self, pod: Pod) -> bool:
-        return VGPU_NODE in pod.annotations or is_plugin(pod) or self._state.asks_for_cards(pod)
+        state = self._state
+        is_known = VGPU_NODE in pod.annotations or is_plugin(pod)
+        return is_known or state.asks_for_cards(pod) or state.mistyped.may_be(pod)
 
     @contextmanager
     def _calling(self) -> Iterator[RecordedCall]:

@@ -11,7 +11,7 @@ from gpuloom.wire.keys import VGPU_NODE
 
 
 async def take_snapshot(client: KubeClient, settings: SchedulerSettings) -> Iterator[JsonLine]:
-    """Read nodes, quotas and the pods that ask for cards or have some, and give the lines.
+    """Read nodes, quotas and the pods that ask for cards, seem to mean some, or have some, and give the lines.
 
     Raises ApiError.
     """
@@ -19,7 +19,9 @@ async def take_snapshot(client: KubeClient, settings: SchedulerSettings) -> Iter
     nodes, _ = await client.list_all(NODES)
     quotas, _ = await client.list_all(RESOURCE_QUOTAS)
     pods, _ = await client.list_all(PODS)
-    ours = (pod for pod in pods if VGPU_NODE in pod.annotations or state.asks_for_cards(pod))
+    ours = (
+        pod for pod in pods if VGPU_NODE in pod.annotations or state.asks_for_cards(pod) or state.mistyped.may_be(pod)
+    )
     objects = [
         *((NODES.kind, node) for node in sorted(nodes, key=lambda node: node.name)),
         *((RESOURCE_QUOTAS.kind, quota) for quota in sorted(quotas, key=lambda quota: (quota.namespace, quota.name))),

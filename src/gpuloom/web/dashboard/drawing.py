@@ -7,6 +7,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
+from gpuloom.engine.explanation.counting import tell_count
 from gpuloom.engine.explanation.hosts import tell_host
 from gpuloom.engine.explanation.text import VENDORS_TITLE, tell_ask, tell_policy, tell_vendor
 from gpuloom.engine.explanation.values import Amount
@@ -27,11 +28,6 @@ def _tell_number(value: int) -> str:
 def _tell_percent(amount: Amount) -> int:
     """Return how much of something is used, in whole per cent; only full is 100."""
     return amount.used * 100 // amount.total if amount.total else 0
-
-
-def tell_count(count: int, word: str) -> str:
-    """Say how many of something there are."""
-    return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def draw_items(template: str, macro: str, values: Mapping[str, Hashable]) -> Iterator[tuple[str, Markup]]:

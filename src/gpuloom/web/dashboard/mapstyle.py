@@ -23,6 +23,7 @@ def _each_rule() -> Iterator[str]:
     for place in PLACES:
         for level in range(LEVELS):
             yield f".{place}{level}{{--f{place}:var(--level{level})}}"
+        yield f".{place}X{{--o{place}:var(--closed)}}"
         yield f".{place}C{{--o{place}:var(--cordoned)}}"
         yield f".{place}U{{--o{place}:var(--unhealthy)}}"
     yield _lay(".cells::after", PLACES[:ROW], "100%")

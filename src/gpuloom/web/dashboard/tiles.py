@@ -1,7 +1,8 @@
 """The boxes of the map: one element a node, whose cards are bars that the style sheet draws by the names of classes.
 
 There are thousands of cards, so they are no elements, and nodes are written without a template. A class names a place
-and what is drawn there: ``a3`` is the first card, up to its third level; ``aC`` that it is cordoned, ``aU`` unhealthy.
+and what is drawn there: ``a3`` is the first card, up to its third level; ``aX`` that it is closed, ``aC`` cordoned,
+``aU`` unhealthy.
 """
 
 from functools import lru_cache
@@ -9,7 +10,7 @@ from urllib.parse import quote
 
 from markupsafe import Markup, escape
 
-from gpuloom.web.dashboard.drawing import tell_count
+from gpuloom.engine.explanation.counting import tell_count
 from gpuloom.web.dashboard.mapstyle import PLACES, ROW
 from gpuloom.web.views.heat import Tile, read_letter
 
@@ -58,6 +59,8 @@ def describe(tile: Tile) -> str:
         parts.append(f"{tile.unhealthy} unhealthy")
     if tile.cordoned:
         parts.append(f"{tile.cordoned} cordoned")
+    if tile.closed:
+        parts.append(f"{tile.closed} closed")
     if tile.problem:
         parts.append(tile.problem)
     return f"{tile.node}: {', '.join(parts)}"

@@ -58,8 +58,9 @@ def check_nodes(source: Source, depth: Depth) -> None:
 
 
 def find_pod(source: Source, namespace: str, name: str) -> Pod | None:
-    """Return a pod that asks for cards or holds some."""
-    known = chain(source.state.pods.values(), (refused.pod for refused in source.state.unschedulable.values()))
+    """Return a pod that asks for cards, seems to mean some, or holds some."""
+    state = source.state
+    known = chain(state.pods.values(), (refused.pod for refused in state.unschedulable.values()), state.mistyped)
     return next((pod for pod in known if (pod.namespace, pod.name) == (namespace, name)), None)
 
 
@@ -80,7 +81,8 @@ def explain_pod(
 
 
 def _conclude(source: Source, pod: Pod, explanation: Explanation, hosts: Hosts) -> Explanation:
-    if hosts.demand is not None and not pod.spec.node_name:
+    tells_all = hosts.demand is not None or explanation.outcome == "asks for no card"
+    if tells_all and not pod.spec.node_name:
         notes = (*(one.full_text for one in find_unknown_in(source, pod)), *explanation.notes)
         explanation = msgspec.structs.replace(explanation, notes=notes)
     return _say_why(_hold_back(source, pod, explanation))
@@ -131,8 +133,11 @@ def _explain(
 def _explain_without_cards(source: Source, viewer: Viewer, pod: Pod, hosts: Hosts | None) -> Explanation:
     """Say what nodes say to a pod that asks for no card and is on none: all that is known of it."""
     headline = "asks for no card: kube-scheduler places it alone"
-    if hosts is not None and hosts.demand is not None and not pod.spec.node_name:
-        headline = f"{headline}; {tell_nodes(sum_up_hosts(source.node_names(), hosts.refusals))}"
+    if hosts is not None and not pod.spec.node_name:
+        said = hosts.not_looked_at
+        if hosts.demand is not None:
+            said = tell_nodes(sum_up_hosts(source.node_names(), hosts.refusals))
+        headline = f"{headline}; {said}"
     return Explanation(pod=viewer.name(pod.namespace, pod.name), outcome="asks for no card", headline=headline)
 
 
@@ -245,9 +250,12 @@ def _count_room(
 
 def _count_room_without_cards(source: Source, hosts: Hosts) -> Generator[None, None, Fits]:
     limits = yield from hosts.count_rooms(source)
+    takes = [name for name in source.state.nodes if name not in hosts.refusals]
     rooms = sorted(((name, pods) for name, pods in limits.items() if pods), key=lambda room: (-room[1], room[0]))
     return Fits(
-        pods=sum(limits.values()), rooms=tuple(NodeRoom(node=node, pods=pods) for node, pods in rooms[:_MOST_ROOMS])
+        pods=sum(limits.values()),
+        is_least=any(name not in limits for name in takes),
+        rooms=tuple(NodeRoom(node=node, pods=pods) for node, pods in rooms[:_MOST_ROOMS]),
     )
 
 

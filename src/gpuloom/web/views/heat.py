@@ -7,21 +7,21 @@ import numpy as np
 
 from gpuloom.engine.explanation.values import Value
 from gpuloom.engine.state.card_table import CardTable
-from gpuloom.model.cards import Ints
+from gpuloom.model.cards import BY_ADMINISTRATOR, Ints
 from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
 from gpuloom.web.views.source import Source
 
-_USABLE, _CORDONED, _UNHEALTHY = "01234", "abcde", "ABCDE"
+_USABLE, _CLOSED, _CORDONED, _UNHEALTHY = "01234", "vwxyz", "abcde", "ABCDE"
 LEVELS = len(_USABLE)
-_LETTERS = np.frombuffer((_USABLE + _CORDONED + _UNHEALTHY).encode(), np.uint8)
+_LETTERS = np.frombuffer((_USABLE + _CLOSED + _CORDONED + _UNHEALTHY).encode(), np.uint8)
 
 _NODES_A_STEP = 50
 _CARDS_A_STEP = 4096
 
 
 def read_letter(letter: str) -> tuple[int, str]:
-    """Return how full a card is, and ``C`` if it is cordoned, ``U`` if it is unhealthy."""
-    for state, letters in (("", _USABLE), ("C", _CORDONED), ("U", _UNHEALTHY)):
+    """Return how full a card is, and ``X`` if it is closed, ``C`` if it is cordoned, ``U`` if it is unhealthy."""
+    for state, letters in (("", _USABLE), ("X", _CLOSED), ("C", _CORDONED), ("U", _UNHEALTHY)):
         if letter in letters:
             return letters.index(letter), state
     raise ValueError(letter)
@@ -31,8 +31,9 @@ class Tile(Value, frozen=True, kw_only=True):
     """A node's cards, a letter each; ``problem`` says why it has none here, or why no pod comes.
 
     ``0`` to ``4``: free, up to a third allocated, up to two thirds, more, full. What is nearest to being used up of
-    memory, cores and number of shares counts. ``a`` to ``e`` the same of a cordoned card, ``A`` to ``E`` of an
-    unhealthy one. The percentages are what is allocated of the node's memory, cores and shares.
+    memory, cores and number of shares counts. The same of a closed card are ``v`` to ``z``, of a cordoned one ``a`` to
+    ``e``, of an unhealthy one ``A`` to ``E``. The percentages are what is allocated of the node's memory, cores and
+    shares.
     """
 
     node: str
@@ -44,13 +45,18 @@ class Tile(Value, frozen=True, kw_only=True):
 
     @property
     def free(self) -> int:
-        """How many usable cards nobody is on."""
-        return self.cards.count("0")
+        """How many cards nobody is on that pods could get."""
+        return 0 if self.problem else self.cards.count(_USABLE[0])
 
     @property
     def cordoned(self) -> int:
-        """How many cards the administrator has closed."""
+        """How many cards the administrator has cordoned."""
         return sum(letter in _CORDONED for letter in self.cards)
+
+    @property
+    def closed(self) -> int:
+        """How many cards are closed because somebody may hold them whose share cannot be read."""
+        return sum(letter in _CLOSED for letter in self.cards)
 
     @property
     def is_full(self) -> bool:
@@ -127,5 +133,6 @@ def _letter_cards(facts: Ints) -> str:
     fullest = (facts[:3] / np.maximum(facts[3:6], 1)).max(axis=0)
     level = 1 + (fullest > 1 / 3).astype(int) + (fullest > 2 / 3) + (fullest >= 1)
     level[fullest <= 0] = 0
-    state = np.where(facts[6] == 0, 2, np.where(facts[7] != 0, 1, 0))
+    closed = np.where(facts[7] & BY_ADMINISTRATOR, 2, np.where(facts[7] != 0, 1, 0))
+    state = np.where(facts[6] == 0, 3, closed)
     return str(_LETTERS[state * len(_USABLE) + level].tobytes(), "ascii")

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import msgspec
 
+from gpuloom.engine.explanation.counting import tell_count
 from gpuloom.engine.explanation.hosts import Shortages, count_host_reasons, sum_up_hosts, tell_shortage
 from gpuloom.engine.explanation.values import HostVerdict
 from gpuloom.engine.hostfit.demand import HostDemand, read_host_demand
@@ -156,7 +157,7 @@ def judge_hosts(source: Source, pod: Pod) -> Generator[None, None, Hosts]:
 
 
 def _tell_silent(nodes: int) -> str:
-    return f"the resources of {nodes:,} node{'s' if nodes > 1 else ''} without allocatable pods"
+    return f"the resources of {tell_count(nodes, 'node')} without allocatable pods"
 
 
 def _refuse_not_ready(source: Source) -> dict[str, Sequence[str]]:

@@ -22,6 +22,7 @@ def list_lines(source: Source, pod: Pod | None = None) -> Iterator[bytes]:
         *((NODES.kind, node) for _, node in sorted(state.nodes.items())),
         *((RESOURCE_QUOTAS.kind, quota) for quota in source.parts.quotas.objects),
         *((PODS.kind, one) for key, one in state.pods.items() if key != uid or not one.spec.node_name),
+        *((PODS.kind, one) for one in state.mistyped),
     ]
     for line in header_lines(state.settings, source.parts.clocks.now(), objects):
         yield msgspec.json.encode(line) + b"\n"

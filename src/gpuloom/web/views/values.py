@@ -320,7 +320,8 @@ class PreemptionView(Value, frozen=True, kw_only=True):
 class Fits(Value, frozen=True, kw_only=True):
     """Would it fit, where, how many; ``denied`` is what webhook or API server would say against it.
 
-    ``pods`` says how many fit, ``is_least`` that counting ended there. ``warnings`` are what the webhook would warn of.
+    ``pods`` says how many fit, ``is_least`` that there may be more: counting ended there, or not all nodes tell.
+    ``warnings`` are what the webhook would warn of.
     """
 
     denied: str = ""
