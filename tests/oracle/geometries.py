@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from oracle.device import DeviceUsage, Instance
+from oracle.device import DeviceUsage, Instance, NodeUsage
 from oracle.records import MIG_MODE, AllocatedDevice, RegisteredCard
 from oracle.settings import Geometry, Settings
 
@@ -74,8 +74,7 @@ def allocate(device: DeviceUsage, wanted: AllocatedDevice, settings: Settings) -
 
     Raises AllocationError when there is none.
     """
-    if all(instance.free for instance in device.instances):
-        device.geometry, device.instances = None, []
+    if not device.instances:
         place = _first_place(device.card, wanted.usedmem, settings)
         if place is None:
             raise AllocationError("mig template allocate resource fail")
@@ -94,6 +93,14 @@ def allocate(device: DeviceUsage, wanted: AllocatedDevice, settings: Settings) -
         usedmem=instance.memory_mib,
         usedcores=instance.core or wanted.usedcores,
     )
+
+
+def keep_chosen(before: NodeUsage, after: NodeUsage, settings: Settings) -> None:
+    """Divide undivided cards as they are afterwards, with all instances free."""
+    for device, divided in zip(before, after, strict=True):
+        if not device.instances and divided.geometry is not None:
+            device.geometry = divided.geometry
+            device.instances = expand(geometries_of(device.card, settings)[divided.geometry])
 
 
 def _first_place(card: RegisteredCard, memory_mib: int, settings: Settings) -> tuple[int, int] | None:

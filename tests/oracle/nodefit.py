@@ -32,6 +32,7 @@ def fit_node(base: NodeUsage, requests: Sequence[Request | None], question: Ques
 
     Sidecars run beside everything else (B-36), so they come first and stay; ordinary init containers run one after
     another, each on a copy of the node with the sidecars; regular containers come last (docs/decisions/002).
+    A card that an init container has divided is divided for the others as well (6.8).
     Raises UnfitError with the reason of the first container that does not fit.
     """
     result = NodeFit(score=node_score(base), devices=[[] for _ in requests])
@@ -44,6 +45,8 @@ def fit_node(base: NodeUsage, requests: Sequence[Request | None], question: Ques
         here = replace(question, position=position, earlier=result.devices)
         usage = copy_usage(common) if here.kinds[position] is ContainerKind.INIT else common
         result.devices[position] = fit_container(usage, request, here, weights, result.mig_allocations)
+        if usage is not common:
+            geometries.keep_chosen(common, usage, question.settings)
     result.mig_allocations.sort(key=lambda allocation: (allocation.container_index, allocation.device_index))
     return result
 

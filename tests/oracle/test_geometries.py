@@ -5,7 +5,7 @@ import pytest
 from oracle import geometries
 from oracle.device import DeviceUsage
 from oracle.fit import UnfitError, fit
-from oracle.nodefit import fit_container
+from oracle.nodefit import fit_container, fit_node
 from oracle.records import AllocatedDevice, RegisteredCard, Request
 from oracle.samples import a_pod, a_question
 from oracle.scores import Weights
@@ -52,6 +52,14 @@ def test_a_larger_request_chooses_the_geometry_for_those_that_follow():
 
 def test_one_container_may_take_several_instances_of_one_card():
     assert [uuid for uuid, _, _ in parts(ask(a_card(), 8000, nums=3))] == ["GPU-0[1-1]", "GPU-0[1-2]", "GPU-0[1-3]"]
+
+
+def test_a_geometry_that_an_init_container_chooses_holds_for_the_pod():
+    question = a_question(a_pod({"gpu": 1}, init=[{"gpu": 1}]), settings=SETTINGS)
+    placed = fit_node([a_card()], [Request(1, 10000), Request(1, 5000)], question, Weights())
+    assert [parts(devices) for devices in placed.devices] == [[("GPU-0[1-1]", 10240, 28)], [("GPU-0[1-0]", 5120, 14)]]
+    with pytest.raises(UnfitError, match="1/1 CardNotFoundCustomFilterRule"):
+        fit_node([a_card()], [Request(1, 5000), Request(1, 10000)], question, Weights())
 
 
 def test_a_percentage_is_an_amount_of_the_card():

@@ -21,7 +21,7 @@ from gpuloom.wire.errors import WireError
 from gpuloom.wire.gojson import decode_json, encode_json
 from gpuloom.wire.objects import Container, Node, Pod
 from gpuloom.wire.quantity import decode_strict_integer
-from gpuloom.wire.register import NoCardsError, check_count
+from gpuloom.wire.register import NoCardsError, check_count, check_ids
 from gpuloom.wire.words import INT32_MAX, Natural32
 
 SLICES: Final = "slices"
@@ -71,6 +71,10 @@ def read_sliced_cards(node: Node, profile: Profile) -> NodeCards:
         raise NoCardsError(f"no drs devices found on node {node.name}")
     memory_mib = max(gb for _, gb, _, _ in profiles) * _MIB
     cards = tuple(_make_card(node, profile, at, one, memory_mib) for at, one in enumerate(said.devices))
+    try:
+        check_ids([card.id for card in cards])
+    except WireError as error:
+        raise WireError(f"{key}: {error}") from error
     return NodeCards(cards, facts={_PROFILES: profiles})
 
 

@@ -1,7 +1,7 @@
 """Metax: whole cards scored by what the node says, and shares with policies, classes and link zones (vendors 4.7)."""
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -23,8 +23,8 @@ from gpuloom.wire.errors import WireError
 from gpuloom.wire.gojson import decode_json, decode_list_of, encode_json
 from gpuloom.wire.objects import Container, Node, Pod
 from gpuloom.wire.quantity import decode_strict_integer
-from gpuloom.wire.register import NoCardsError, check_count
-from gpuloom.wire.words import INT32_MAX, Int32
+from gpuloom.wire.register import NoCardsError, check_count, check_ids
+from gpuloom.wire.words import INT32_MAX, Int32, Natural32
 
 BEST_EFFORT: Final = "best-effort"
 POLICIES: Final = (BEST_EFFORT, "fixed-share", "burst-share")
@@ -72,9 +72,9 @@ def score_losses(matrix: CardMatrix, chosen: list[Chosen], terms: HookTerms, _pr
 class _Device(msgspec.Struct, frozen=True):
     uuid: str = ""
     model: str = ""
-    total_count: Annotated[Int32, msgspec.Meta()] = msgspec.field(default=0, name="totaldevcount")
-    total_compute: Int32 = msgspec.field(default=0, name="totalcompute")
-    total_vram: Int32 = msgspec.field(default=0, name="totalvram")
+    total_count: Natural32 = msgspec.field(default=0, name="totaldevcount")
+    total_compute: Natural32 = msgspec.field(default=0, name="totalcompute")
+    total_vram: Natural32 = msgspec.field(default=0, name="totalvram")
     numa: Int32 = 0
     healthy: bool = False
     qos_policy: str = msgspec.field(default="", name="qospolicy")
@@ -92,6 +92,7 @@ def read_zoned_cards(node: Node, profile: Profile) -> NodeCards:
     try:
         devices = decode_list_of(node.annotations[key], _Device)
         check_count(len(devices))
+        check_ids([device.uuid for device in devices])
     except WireError as error:
         raise WireError(f"{key}: {error}") from error
     if not devices:

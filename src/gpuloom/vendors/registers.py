@@ -17,6 +17,9 @@ from gpuloom.wire.words import SEPARATORS
 NO_CARDS = frozenset({"", "[]"})
 """A missing annotation, or one without a card, removes the cards; a broken one keeps them (scheduler B-27)."""
 
+_NOT_IN_IDS = SEPARATORS | {"["}
+"""Behind a bracket a device list says which part of a card a pod has."""
+
 
 def read_common(node: Node, profile: Profile) -> NodeCards:
     """Read cards by the common rules.
@@ -58,12 +61,12 @@ def _decode_scores(profile: Profile, text: str) -> dict[str, dict[str, int]]:
 
 
 def check_nameable(card: Card, profile: Profile) -> None:
-    """Refuse a card that no device list could name: no pod could be told that it has the card.
+    """Refuse a card that no device list could name as a whole: no pod could be told that it has the card.
 
     Raises WireError, naming the annotation.
     """
     model = card.model if profile.share.typed_by_model else ""
-    if not card.id or not (SEPARATORS.isdisjoint(card.id) and SEPARATORS.isdisjoint(model)):
+    if not card.id or not (_NOT_IN_IDS.isdisjoint(card.id) and SEPARATORS.isdisjoint(model)):
         what = f"id {card.id[:80]!r}" + (f" and type {model[:80]!r}" if model else "")
         raise WireError(f"{profile.cards.register}: a card with {what} cannot be named in a device list")
 

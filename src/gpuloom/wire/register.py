@@ -5,6 +5,7 @@ device plugin writes one of them. Only ``json`` knows MIG profiles.
 """
 
 import contextlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
@@ -35,9 +36,9 @@ class _JsonPlacement(msgspec.Struct, frozen=True):
 
 class _JsonProfile(msgspec.Struct, frozen=True):
     name: str = ""
-    memory_mb: Int32 = msgspec.field(default=0, name="memorymb")
-    core: Int32 = 0
-    slice_count: Int32 = msgspec.field(default=0, name="slicecount")
+    memory_mb: Natural32 = msgspec.field(default=0, name="memorymb")
+    core: Natural32 = 0
+    slice_count: Natural32 = msgspec.field(default=0, name="slicecount")
     placements: list[msgspec.Raw] = []
 
 
@@ -47,9 +48,9 @@ _NOTHING = msgspec.Raw(b"null")
 class _JsonCard(msgspec.Struct, frozen=True):
     id: str = ""
     index: Natural32 = 0
-    count: Int32 = 0
-    devmem: Int32 = 0
-    devcore: Int32 = 0
+    count: Natural32 = 0
+    devmem: Natural32 = 0
+    devcore: Natural32 = 0
     type: str = ""
     numa: Int32 = 0
     mode: str = ""
@@ -77,7 +78,7 @@ def read_register(annotations: Mapping[str, str], key: str = NODE_REGISTER) -> t
 
 
 def decode_register(text: str) -> tuple[Card, ...]:
-    """Read a register annotation in any of its forms; one bad record spoils the whole annotation.
+    """Read a register annotation in any of its forms; one bad record, or an id that stands twice, spoils all of it.
 
     Raises WireError with HAMi's text, NoCardsError (``no gpu found on node``) when the annotation names no card.
     """
@@ -85,6 +86,7 @@ def decode_register(text: str) -> tuple[Card, ...]:
     cards = _decode_json(text) if text.startswith("[") or text == "null" else _decode_csv(text)
     if not cards:
         raise NoCardsError("no gpu found on node")
+    check_ids([card.id for card in cards])
     return cards
 
 
@@ -95,6 +97,15 @@ def check_count(number: int) -> None:
     """
     if number > MOST_CARDS:
         raise WireError(f"{number} cards are more than a node can have ({MOST_CARDS})")
+
+
+def check_ids(ids: Sequence[str]) -> None:
+    """Refuse cards of which several have one id: what pods hold of it could be told of one of them alone.
+
+    Raises WireError, naming the id.
+    """
+    if len(set(ids)) < len(ids):
+        raise WireError(f"several cards have the id {Counter(ids).most_common(1)[0][0][:80]!r}")
 
 
 def encode_register(cards: Iterable[Card], form: RegisterForm = "json") -> str:
@@ -140,8 +151,9 @@ def _decode_record(piece: str) -> Card:
     healthy = _field("health", fields[6], decode_bool)
     numa = _field("numa", fields[5], decode_int32)
     index, mode = (_field("index", fields[7], decode_int32), fields[8]) if len(fields) == 9 else (0, "hami-core")
-    if index < 0:
-        raise WireError(f"index field must not be negative: {index}")
+    for name, value in (("count", count), ("memory", memory_mib), ("core", cores), ("index", index)):
+        if value < 0:
+            raise WireError(f"{name} field must not be negative: {value}")
     return Card(
         id=fields[0],
         index=index,

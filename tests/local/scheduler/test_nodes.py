@@ -144,6 +144,35 @@ async def test_a_cordoned_card_is_out_at_once(site: Site) -> None:
     assert not await serves(site, "n1")
 
 
+async def test_a_card_is_cordoned_at_once_while_the_registration_cannot_be_read(site: Site) -> None:
+    """B-28."""
+    await site.annotate("n1", {REGISTER: "broken"})
+    await site.annotate("n1", {"hami.io/device-cordon": card("n1").id})
+    assert not await serves(site, "n1")
+
+
+async def test_a_card_is_opened_again_at_once_while_the_registration_cannot_be_read(site: Site) -> None:
+    """B-28."""
+    await site.annotate("n1", {"hami.io/device-cordon": card("n1").id})
+    await site.annotate("n1", {REGISTER: "broken"})
+    await site.annotate("n1", {"hami.io/device-cordon": None})
+    assert await serves(site, "n1")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        encode_register([card("n1", memory_mib=5000), card("n1", memory_mib=5000)]),
+        encode_register([card("n1", memory_mib=-5000)]),
+    ],
+    ids=["one card twice", "a negative amount"],
+)
+async def test_a_registration_that_cannot_be_leaves_the_cards_as_they_were(site: Site, text: str) -> None:
+    """B-27."""
+    await site.annotate("n1", {REGISTER: text})
+    assert await site.free_mib("n1") == card("n1").memory_mib
+
+
 async def test_a_node_whose_registration_vanishes_is_out_and_no_longer_asked(site: Site) -> None:
     """B-27."""
     await is_shaken(site, "Requesting_2026-11-21 12:00:00")

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from builders import NVIDIA, Engine, card, container, pod
+from builders import NVIDIA, Engine, card, cards_of, container, pod
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from gpuloom.engine.state.partitions import GeometryPartition, ProfilePartition
 from gpuloom.engine.state.vendor_state import VendorState
 from gpuloom.model.mig import MigPart, MigPlacement, MigProfile
 from gpuloom.model.share import Share
-from gpuloom.wire.objects import ObjectMeta, ResourceQuota, ResourceQuotaSpec
+from gpuloom.wire.objects import ObjectMeta, Pod, ResourceQuota, ResourceQuotaSpec
 
 
 def places(size: int, *starts: int) -> tuple[MigPlacement, ...]:
@@ -100,6 +100,44 @@ def test_one_divided_card_serves_two_cards_of_a_request() -> None:
     """B-06."""
     decision = divided().decide(pod(gpu=2, gpumem=8000))
     assert [share.uuid for share in decision.shares[0]] == ["GPU-0[1-1]", "GPU-0[1-2]"]
+
+
+def small_then_large() -> Pod:
+    """A pod whose init container gets a small instance before its container gets a large one."""
+    return pod(container(gpu=1, gpumem=10000), init=[container("init", gpu=1, gpumem=5000)])
+
+
+def large_then_small() -> Pod:
+    return pod(container(gpu=1, gpumem=5000), init=[container("init", gpu=1, gpumem=10000)])
+
+
+def test_a_pod_gets_instances_of_the_geometry_that_its_init_container_chose() -> None:
+    decision = divided().decide(large_then_small())
+    assert cards_of(decision) == [["GPU-0[1-1]"], ["GPU-0[1-0]"]]
+
+
+def test_a_card_is_refused_that_the_init_container_would_have_divided_otherwise() -> None:
+    assert divided().why(small_then_large()) == "1/1 CardNotFoundCustomFilterRule"
+
+
+def test_a_card_is_passed_over_that_the_init_container_would_have_divided_otherwise() -> None:
+    engine = divided()
+    cards = [card(f"GPU-{at}", model="NVIDIA A100", memory_mib=40960) for at in range(2)]
+    engine.cluster.register("n1", NodeCards(tuple(_in_mode(one, "mig") for one in cards)))
+    init, main = cards_of(engine.decide(small_then_large()))
+    assert (init[0][-5:], main[0][-5:], init[0][:5] != main[0][:5]) == ("[0-0]", "[1-1]", True)
+
+
+def test_init_containers_share_one_geometry_and_its_instances() -> None:
+    two = [container(name, gpu=1, gpumem=memory_mib) for name, memory_mib in (("a", 10000), ("b", 5000))]
+    decision = divided().decide(pod(container(gpu=3, gpumem=8000), init=two))
+    assert cards_of(decision) == [["GPU-0[1-1]"], ["GPU-0[1-0]"], ["GPU-0[1-1]", "GPU-0[1-2]", "GPU-0[1-3]"]]
+
+
+def test_a_card_stays_usable_beside_a_pod_whose_init_container_divided_it() -> None:
+    engine = divided()
+    engine.place(large_then_small())
+    assert cards_of(engine.decide(pod(name="next", gpu=1, gpumem=10000))) == [["GPU-0[1-2]"]]
 
 
 def test_linked_instances_of_eight_divided_cards_are_chosen_among_a_billion_sets() -> None:

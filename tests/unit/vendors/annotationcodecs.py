@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from hypothesis import strategies as st
-from unit.wire.strategies import allocations, containers, json_cards, naturals, uuids, words
+from unit.wire.strategies import allocations, card_uuids, containers, json_cards, naturals, uuids, words
 
 from gpuloom.engine.decision.annotations import annotate
 from gpuloom.engine.scoring.weights import read_weights
@@ -130,7 +130,7 @@ moments = st.datetimes(min_value=datetime(1970, 1, 1)).map(lambda one: one.repla
 names = st.from_regex(r"[a-z]([a-z0-9-]{0,20}[a-z0-9])?", fullmatch=True)
 zoned = st.fixed_dictionaries(
     {
-        "uuid": uuids, "model": words, "totalDevCount": naturals, "totalCompute": naturals, "totalVRam": naturals,
+        "uuid": card_uuids, "model": words, "totalDevCount": naturals, "totalCompute": naturals, "totalVRam": naturals,
         "numa": naturals, "healthy": st.booleans(), "qosPolicy": st.sampled_from(["", "fixed-share"]),
         "linkZone": naturals,
     }
@@ -173,7 +173,7 @@ CODECS: dict[str, Codec] = {
     "zoned cards": Codec(
         write_zoned,
         read_zoned,
-        st.lists(zoned, min_size=1, max_size=3),
+        st.lists(zoned, min_size=1, max_size=3, unique_by=lambda one: one["uuid"]),
         (
             write_zoned([{"uuid": "GPU-m1", "model": "MXC500", "totalDevCount": 16, "totalCompute": 100,
                           "totalVRam": 65536, "numa": 0, "healthy": True, "qosPolicy": "fixed-share", "linkZone": 1}]),

@@ -86,3 +86,36 @@ def test_profiles_that_nobody_can_look_through_cannot_be_read(names: int) -> Non
     said = {"devices": [{"capacity": 1}], "profiles": {f"1g.{number}gb": "0" for number in range(names)}}
     with pytest.raises(WireError, match=f"{names} profiles, more than 64"):
         read(profile.word, {profile.cards.register: json.dumps(said)})
+
+
+METAX, DRS = "metax-tech.com/node-gpu-devices", "enflame.com/gcu-drs-capacity"
+TWICE: dict[str, tuple[str, str, Any]] = {
+    "NVIDIA": (REGISTER, "GPU-a", [{"id": "GPU-a"}, {"id": "GPU-b"}, {"id": "GPU-a"}]),
+    "Metax-SGPU": (METAX, "m0", [{"uuid": "m0"}, {"uuid": "m0"}]),
+    # A device without a number of its own has that of its place.
+    "Enflame": (
+        DRS,
+        "n-enflame-drs-1",
+        {"devices": [{"index": "1", "capacity": 6}, {"index": "", "capacity": 6}], "profiles": {"1g.8gb": "0"}},
+    ),
+}
+
+
+@pytest.mark.parametrize("word", TWICE)
+def test_cards_of_which_two_have_one_id_cannot_be_read(word: str) -> None:
+    """What pods hold would be told of one of them, and the other given away without end."""
+    key, uuid, said = TWICE[word]
+    with pytest.raises(WireError, match=f"^{key}: several cards have the id '{uuid}'$"):
+        read(word, {key: json.dumps(said)})
+
+
+def test_a_card_whose_id_names_a_part_of_a_card_cannot_be_read() -> None:
+    """What pods hold of it would be told of the card before the bracket."""
+    with pytest.raises(WireError, match="cannot be named in a device list"):
+        read("NVIDIA", {REGISTER: json.dumps([{"id": "GPU-a[0-1]", "count": 10, "devmem": 1000, "health": True}])})
+
+
+@pytest.mark.parametrize("field", ["totalDevCount", "totalCompute", "totalVRam"])
+def test_a_metax_card_with_less_than_nothing_cannot_be_read(field: str) -> None:
+    with pytest.raises(WireError, match=f"^{METAX}: "):
+        read("Metax-SGPU", {METAX: json.dumps([{"uuid": "m0", field: -1}])})

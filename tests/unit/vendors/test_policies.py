@@ -51,3 +51,35 @@ async def test_a_started_scheduler_knows_the_policy_that_a_running_pod_brought(
         {"type": "FILTER", "args": {"Pod": pod("asking", policy), "NodeNames": ["node1"]}},
     )
     assert answer["result"]["FailedNodes"] == failed
+
+
+def asking(one: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "FILTER", "args": {"Pod": one, "NodeNames": ["node1"]}}
+
+
+def gone(one: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "DELETED", "object": one}
+
+
+BURST = pod("burst", "burst-share")
+HISTORIES: dict[str, tuple[list[dict[str, Any]], str, bool]] = {
+    "it was deleted before it started": (
+        [asking(BURST), gone(BURST), asking(pod("next", "best-effort"))],
+        "best-effort",
+        True,
+    ),
+    "it was deleted, and the card is used as its node shows": (
+        [asking(BURST), gone(BURST), asking(pod("next", "best-effort"))],
+        "burst-share",
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("history", HISTORIES)
+async def test_a_pod_that_is_gone_leaves_no_policy_to_those_after_it(history: str) -> None:
+    """V-16."""
+    lines, policy, fits = HISTORIES[history]
+    start = [{"type": "SETTINGS", "time": TIME}, {"type": "ADDED", "object": NODE}, {"type": "RECONCILE"}]
+    answer = await ask(Player(), *start, *lines, asking(pod("last", policy)))
+    assert answer["result"]["FailedNodes"] == (None if fits else {"node1": "1/1 CardQosPolicyMismatch"})

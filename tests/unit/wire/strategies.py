@@ -14,20 +14,21 @@ words = st.text(st.characters(codec="utf-8", exclude_characters=",:;"), max_size
 """What may stand between separators."""
 
 uuids = st.from_regex(r"GPU-[0-9a-f]{4}(\[[0-9]-[0-9]\])?", fullmatch=True)
+card_uuids = st.from_regex(r"GPU-[0-9a-f]{4}", fullmatch=True)
 texts = st.text(st.characters(codec="utf-8"), max_size=12)
 
 placements = st.builds(MigPlacement, st.integers(0, 32), st.integers(1, 32))
-profiles = st.builds(MigProfile, texts, int32s, int32s, int32s, st.lists(placements, max_size=3).map(tuple))
+profiles = st.builds(MigProfile, texts, naturals, naturals, naturals, st.lists(placements, max_size=3).map(tuple))
 
 
 def cards(names: st.SearchStrategy[str], mig: st.SearchStrategy[tuple[MigProfile, ...]]) -> st.SearchStrategy[Card]:
     return st.builds(
         Card,
-        id=uuids,
+        id=card_uuids,
         index=naturals,
-        count=int32s,
-        memory_mib=int32s,
-        cores=int32s,
+        count=naturals,
+        memory_mib=naturals,
+        cores=naturals,
         model=names,
         numa=int32s,
         mode=names,
@@ -36,8 +37,15 @@ def cards(names: st.SearchStrategy[str], mig: st.SearchStrategy[tuple[MigProfile
     )
 
 
-json_cards = st.lists(cards(texts, st.lists(profiles, max_size=2).map(tuple)), min_size=1, max_size=4).map(tuple)
-csv_cards = st.lists(cards(words, st.just(())), min_size=1, max_size=4).map(tuple)
+def registers(
+    names: st.SearchStrategy[str], mig: st.SearchStrategy[tuple[MigProfile, ...]]
+) -> st.SearchStrategy[tuple[Card, ...]]:
+    """The cards of one node: no two have one id."""
+    return st.lists(cards(names, mig), min_size=1, max_size=4, unique_by=lambda card: card.id).map(tuple)
+
+
+json_cards = registers(texts, st.lists(profiles, max_size=2).map(tuple))
+csv_cards = registers(words, st.just(()))
 
 shares = st.builds(Share, uuid=uuids, vendor=words, memory_mib=int32s, cores=int32s)
 containers = st.lists(st.lists(shares, max_size=3).map(tuple), max_size=4).map(tuple)

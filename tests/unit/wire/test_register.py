@@ -131,6 +131,10 @@ def test_the_annotation_is_found_by_its_key():
         ("GPU-a,1,2,3,T,0,true,x,mig:", "invalid index field: "),
         ("GPU-a,1,2,3,T,0,true,-1,mig:", "index field must not be negative: -1"),
         ("GPU-a,1,2147483648,3,T,0,true:", "invalid memory field: "),
+        ("GPU-a,-1,2,3,T,0,true:", "count field must not be negative: -1"),
+        ("GPU-a,1,-100,3,T,0,true:", "memory field must not be negative: -100"),
+        ("GPU-a,1,2,-3,T,0,true:", "core field must not be negative: -3"),
+        ("GPU-a,1,2,3,T,0,true:GPU-a,1,2,3,T,0,true:", "several cards have the id 'GPU-a'"),
         (f"{CSV9}GPU-b:", 'malformed node annotation segment: "GPU-b"'),
     ],
 )
@@ -150,6 +154,11 @@ def test_one_bad_record_spoils_the_annotation_with_hamis_text(text, message):
         '[{"count":1.0}]',
         '[{"devmem":2147483648}]',
         '[{"index":-1}]',
+        '[{"count":-1}]',
+        '[{"devmem":-100}]',
+        '[{"devcore":-1}]',
+        '[{"migProfiles":[{"memoryMB":-1}]}]',
+        '[{"migProfiles":[{"core":-1}]}]',
         '[{"health":"true"}]',
         '[{"migProfiles":[{"placements":[1]}]}]',
         "[{}",
@@ -160,6 +169,11 @@ def test_json_of_another_shape_is_an_error_and_not_an_empty_node(text):
     with pytest.raises(WireError, match="register annotation is not a list of cards") as caught:
         decode_register(text)
     assert not isinstance(caught.value, NoCardsError)
+
+
+def test_an_id_that_stands_twice_in_json_spoils_the_annotation():
+    with pytest.raises(WireError, match=r"^several cards have the id 'GPU-0'$"):
+        decode_register(f"[{JSON[1:-1]},{JSON[1:-1]}]")
 
 
 def test_a_model_with_a_separator_cannot_be_written_as_csv():

@@ -106,8 +106,9 @@ class Placer:
     def place(self, batch: NodeBatch, *, scores_extra: bool = True) -> BatchResult:
         """Place all containers on every node, or say why the first that does not fit does not.
 
-        Init containers run one after another, so each sees the node without the others; regular containers and
-        sidecars see everything placed before them. Without ``scores_extra`` it is not worked out.
+        Init containers run one after another, so each sees the node without the others, except for how they divide
+        cards; regular containers and sidecars see everything placed before them. Without ``scores_extra`` it is not
+        worked out.
         """
         requirements = {one.request: self._require(batch, one.request) for one in self.demand.containers if one.request}
         running, taken = batch.copy(), np.zeros(len(batch.cards), bool)
@@ -127,6 +128,8 @@ class Placer:
                 return result
             where = running.copy() if container.phase is Phase.INIT else running
             bookings[place] = booking = book(self.compiled, where, required, columns)
+            if where is not running:
+                running.keep_geometries(where)
             if keeps_to_card:
                 taken[booking.cards] = True
             chosen.append(Chosen(request, columns))

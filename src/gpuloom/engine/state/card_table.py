@@ -300,7 +300,7 @@ class CardTable:
         self.change_log.note(position)
 
     def _find_row(self, position: int, uuid: str) -> int | None:
-        """Look through a node's few rows, which takes less memory than an index; of equal ids the last one counts."""
+        """Look through a node's few rows, which takes less memory than an index; no two of its cards have one id."""
         rows = self.rows_of(position)
         for row in range(rows.stop - 1, rows.start - 1, -1):
             if self.uuids[row] == uuid:

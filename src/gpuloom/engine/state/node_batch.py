@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpuloom.engine.state.partitions import Partition
+from gpuloom.engine.state.partitions import GeometryPartition, Partition
 from gpuloom.model.cards import Cards, Flags, Ints
 from gpuloom.model.nodecards import Facts, NodeCards
 
@@ -63,6 +63,16 @@ class NodeBatch:
             self.registered,
             self.facts_numbers,
         )
+
+    def keep_geometries(self, later: "NodeBatch") -> None:
+        """Divide cards as a later copy of this batch has divided them; what is in use of them there is free here."""
+        for card, before in self.partitions.items():
+            after = later.partitions[card]
+            if not (isinstance(before, GeometryPartition) and isinstance(after, GeometryPartition)):
+                continue
+            if before.chosen != after.chosen:
+                self.partitions[card] = kept = replace(before, chosen=after.chosen)
+                self.cards.free_instance_mib[card] = kept.largest_free_mib
 
     def frozen(self) -> "NodeBatch":
         """Return a copy that later changes of the table do not show in."""

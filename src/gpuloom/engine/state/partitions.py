@@ -70,7 +70,7 @@ class ProfilePartition:
 
 @dataclass(frozen=True)
 class GeometryPartition:
-    """A card that can be divided in listed ways; ``chosen`` is the one in force, None while nothing is in use.
+    """A card that can be divided in listed ways; ``chosen`` is the one in force, None while nobody has chosen one.
 
     geometries  each a list of instances, in order
     used        positions of the instances in use

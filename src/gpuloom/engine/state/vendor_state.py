@@ -145,8 +145,12 @@ class VendorState(ReservedState):
         if registered is not None:
             shown = {card.id: card.policy for card in registered.cards}
             pending = self._pending.setdefault(reservation.node, {})
-            expected = expect_policies(reservation, self._profile.word)
-            pending.update((uuid, policy) for uuid, policy in expected if shown.get(uuid, policy) != policy)
+            for uuid, policy in expect_policies(reservation, self._profile.word):
+                if shown.get(uuid, policy) != policy:
+                    pending[uuid] = policy
+                elif policy:
+                    # Beside a pod that has all cores there is no room: what is left pending words refusals, as in HAMi.
+                    pending.pop(uuid, None)
 
     def _see_policies(self, node: str, registered: NodeCards) -> None:
         """Forget the policies that a node shows now."""

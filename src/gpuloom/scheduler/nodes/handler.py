@@ -38,7 +38,7 @@ def read_node_cards(node: Node, profile: Profile) -> NodeCards:
         said = read_cards(node, profile)
     except NoCardsError:
         return NodeCards(())
-    cordoned = frozenset(decode_list(node.annotations.get(NODE_CORDON, "")))
+    cordoned = _read_cordoned(node)
     return replace(said, cordoned=cordoned) if cordoned else said
 
 
@@ -221,11 +221,19 @@ class NodeHandler:
                 vendor=profile.word,
                 cause=str(error),
             )
-            return
+            known = self._state.cluster.registered(node.name, profile.word)
+            if known is None:
+                return
+            # What the administrator says counts at once, whatever the plugin writes (B-28).
+            registered = replace(known, cordoned=_read_cordoned(node))
         if self._state.cluster.register(node.name, profile.word, registered):
             if not self._is_listing:
                 _log.info("node registered its cards", node=node.name, vendor=profile.word, cards=len(registered.cards))
             self._state.capacity_freed.set()
+
+
+def _read_cordoned(node: Node) -> frozenset[str]:
+    return frozenset(decode_list(node.annotations.get(NODE_CORDON, "")))
 
 
 def _what_counts(node: Node, profile: Profile) -> tuple[Hashable, ...]:
