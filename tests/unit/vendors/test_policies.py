@@ -80,6 +80,10 @@ HISTORIES: dict[str, tuple[list[dict[str, Any]], str, bool]] = {
 async def test_a_pod_that_is_gone_leaves_no_policy_to_those_after_it(history: str) -> None:
     """V-16."""
     lines, policy, fits = HISTORIES[history]
-    start = [{"type": "SETTINGS", "time": TIME}, {"type": "ADDED", "object": NODE}, {"type": "RECONCILE"}]
+    start: list[dict[str, Any]] = [
+        {"type": "SETTINGS", "time": TIME},
+        {"type": "ADDED", "object": NODE},
+        {"type": "RECONCILE"},
+    ]
     answer = await ask(Player(), *start, *lines, asking(pod("last", policy)))
     assert answer["result"]["FailedNodes"] == (None if fits else {"node1": "1/1 CardQosPolicyMismatch"})
