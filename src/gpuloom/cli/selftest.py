@@ -18,6 +18,7 @@ from gpuloom.cli.asking.printing import has_colours, print_value
 from gpuloom.cli.logs import configure_logs
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.cli.process import run_until_signal
+from gpuloom.engine.explanation.counting import tell_count
 from gpuloom.local.selftest import AUTO, CORES_MEASURED_S, OFF, Outcome, SelfTest, SelfTestReport
 from gpuloom.node.errors import DriverMissingError, NodeError
 from gpuloom.node.nvidia import DriverNvml
@@ -104,7 +105,7 @@ def _print_table(report: SelfTestReport) -> None:
     )
     for card in report.cards:
         memory = "no memory told" if card.memory_mib is None else f"{card.memory_mib:,} MiB"
-        links = "NVLinks unknown" if card.links is None else f"{card.links} NVLink{'' if card.links == 1 else 's'}"
+        links = "NVLinks unknown" if card.links is None else tell_count(card.links, "NVLink")
         console.print(f"{card.uuid}  {card.name}, {memory}, {card.pci_bus_id}, NUMA {card.numa}, {links}")
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("STEP", no_wrap=True)

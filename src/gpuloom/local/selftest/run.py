@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gpuloom import __version__
+from gpuloom.engine.explanation.counting import tell_count
 from gpuloom.local.cluster import LocalCluster, LocalClusterError
 from gpuloom.local.description import ClusterDescription, NodeDescription
 from gpuloom.local.selftest import smi
@@ -229,4 +230,4 @@ class SelfTest:
 
 
 def _say_cards(count: int) -> str:
-    return "1 card is" if count == 1 else f"{count} cards are"
+    return f"{tell_count(count, 'card')} {'is' if count == 1 else 'are'}"
