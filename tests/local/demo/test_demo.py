@@ -102,13 +102,15 @@ def test_the_command_to_try_is_short_where_every_shell_finds_it(
     assert "try: gpuloom explain chat-1 " in run_demo(temp_dir, "--once").stdout
 
 
-async def watch_live(scene: Scene, text: str, console: Console | None = None) -> list[str]:
+async def watch_live(
+    scene: Scene, text: str, console: Console | None = None, stage: ClusterDescription = STAGE
+) -> list[str]:
     """Play a scene live until it has said a text, and return the lines said."""
     console = console or Console(file=io.StringIO(), width=140)
     said = console.file
     assert isinstance(said, io.StringIO)
     async with asyncio.timeout(60):
-        playing = asyncio.create_task(perform_live(console, Story(STAGE, (scene,))))
+        playing = asyncio.create_task(perform_live(console, Story(stage, (scene,))))
         while text not in said.getvalue():
             await asyncio.wait({playing}, timeout=0.1)
             assert not playing.done()
@@ -128,6 +130,16 @@ async def test_a_narrow_terminal_shows_all_of_what_is_to_be_copied() -> None:
     (token,) = {line.removeprefix("token to sign in: ") for line in lines if line.startswith("token to sign in: ")}
     (metrics,) = {line for line in lines if line.startswith("metrics: ")}
     assert (len(token), metrics.endswith("as bearer)")) == (32, True)
+
+
+async def test_a_window_of_24_lines_shows_all_cards_and_who_waits() -> None:
+    """The tables of all cards and of who waits would take 30."""
+    terminal = Console(file=io.StringIO(), width=80, height=24, force_terminal=True, no_color=True)
+    stage = ClusterDescription(tuple(NodeDescription(name, load_machine("eight-a100")) for name in ("node-a", "node-b")))
+    said = await watch_live(Scene("", comes=(LARGE,)), "CardInsufficientMemory", terminal, stage)
+    lines = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line) for line in said]
+    last = [line for line in lines[-24:] if line.startswith("node-") or "gpu=1" in line]
+    assert last == ["node-a  NVIDIA A100-SXM4-40GB  0%", "", ""]
 
 
 async def test_a_scene_is_told_as_one_to_come_until_it_has_come_out() -> None:

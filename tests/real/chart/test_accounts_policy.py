@@ -220,6 +220,40 @@ def test_the_scheduler_writes_what_it_writes(policed: Policed, tokens: Tokens, n
             tokens.scheduler.merge(N2, annotate(**{key: value}))
 
 
+def test_the_scheduler_opens_cards_that_were_closed_for_moves_where_no_moves_are_made(
+    policed: Policed, tokens: Tokens
+) -> None:
+    cordon, moving = "hami.io/device-cordon", "gpuloom.io/closed-for-moves"
+    with is_denied("nothing else", f"annotation {moving}"):
+        tokens.scheduler.merge(N2, annotate(**{cordon: "GPU-a", moving: "GPU-a"}))
+    policed.admin.merge(N2, annotate(**{cordon: "GPU-a", moving: "GPU-a"}))
+    tokens.scheduler.merge(N2, annotate(**{cordon: None, moving: None}))
+
+
+BOUND_WITH = {
+    "annotation": ({"annotations": {ALLOCATED: "x", "corp.example/note": "x"}}, "annotation corp.example/note"),
+    "label": ({"labels": {"hami.io/vgpu-node": "n1", "app": "web"}}, "label app"),
+}
+
+
+@pytest.mark.parametrize(("said", "told"), BOUND_WITH.values(), ids=BOUND_WITH)
+def test_a_binding_with_the_schedulers_token_brings_nothing_of_others_onto_the_pod(
+    policed: Policed, tokens: Tokens, name: str, said: dict[str, Any], told: str
+) -> None:
+    path = create_pod(policed, name, node="")
+    with is_denied("annotations and labels of its own and nothing else", told):
+        tokens.scheduler.create(f"{path}/binding", {**BINDING, "metadata": {"name": name, **said}})
+
+
+def test_a_binding_with_the_schedulers_token_brings_what_was_decided(
+    policed: Policed, tokens: Tokens, name: str
+) -> None:
+    path = create_pod(policed, name, node="")
+    said = {"annotations": {ALLOCATED: "x", PHASE: "allocating"}}
+    tokens.scheduler.create(f"{path}/binding", {**BINDING, "metadata": {"name": name, **said}})
+    assert policed.admin.get(path)["metadata"]["annotations"][ALLOCATED] == "x"
+
+
 @pytest.mark.parametrize("case", ["taint", "label", "annotation", "finalizer", "cards-opened"])
 def test_nothing_else_of_a_node_is_changed_with_the_schedulers_token(tokens: Tokens, case: str) -> None:
     change, told = ON_NODES[case]

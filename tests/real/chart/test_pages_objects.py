@@ -8,7 +8,15 @@ import pytest
 from pages.reader import Reader
 from pages.reading import ROOT, list_blocks
 
-from gpuloom.wire.keys import NODE_CORDON, NODE_HANDSHAKE, NODE_LOCK, NODE_PAIR_SCORES, NODE_REGISTER
+from gpuloom.wire.keys import (
+    NODE_CORDON,
+    NODE_HANDSHAKE,
+    NODE_LOCK,
+    NODE_MOVING,
+    NODE_PAIR_SCORES,
+    NODE_REGISTER,
+    NODE_SERVES,
+)
 from harness import binaries
 from harness.api import Api
 from harness.controlplane import ControlPlane
@@ -19,7 +27,9 @@ from harness.objects import create_ready_node
 pytestmark = [pytest.mark.chart, pytest.mark.control_plane]
 
 NODE = "/api/v1/nodes/n1"
-WRITTEN = dict.fromkeys((NODE_REGISTER, NODE_HANDSHAKE, NODE_LOCK, NODE_PAIR_SCORES, NODE_CORDON), "x")
+WRITTEN = dict.fromkeys(
+    (NODE_REGISTER, NODE_HANDSHAKE, NODE_LOCK, NODE_PAIR_SCORES, NODE_CORDON, NODE_SERVES, NODE_MOVING), "x"
+)
 """What scheduler, device plugin and command line write on nodes."""
 
 

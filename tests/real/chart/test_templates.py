@@ -634,6 +634,29 @@ def test_a_list_that_is_taken_away_with_null_is_empty(helm: Helm) -> None:
     assert helm.template(with_values(none)) == helm.template(with_values({}))
 
 
+@pytest.mark.parametrize("labels", [None, {"grafana_dashboard": None}], ids=["all", "one"])
+def test_the_label_of_the_dashboard_may_be_taken_away(helm: Helm, labels: Any) -> None:
+    told = {"prometheus": {"dashboard": {"enabled": True, "labels": labels}}}
+    assert "grafana_dashboard" not in find(helm.template(with_values(told)), "ConfigMap", "dashboard")["metadata"]["labels"]
+
+
+def test_what_prometheus_and_grafana_read_has_the_annotations_of_every_object(helm: Helm) -> None:
+    objects = helm.template(with_values(MONITORED | {"global": {"annotations": {"corp.example/owner": "ml"}}}))
+    kinds = {one["kind"] for one in objects if "corp.example/owner" in one["metadata"].get("annotations", {})}
+    assert {"ServiceMonitor", "PrometheusRule", "ConfigMap"} <= kinds
+
+
+def test_a_device_configuration_names_the_resources_of_the_monitor_too(helm: Helm) -> None:
+    content = "nvidia: {resourceCountName: corp.example/gpu, resourcePriorityName: corp.example/priority}"
+    monitor = find_container(helm.template(with_values({"device-config": {"content": content}})), "monitor")
+    assert {"--resource-name=corp.example/gpu", "--priority-name=corp.example/priority"} <= {*monitor["args"]}
+
+
+def test_schedulers_that_are_not_ready_do_not_keep_a_node_from_being_drained(helm: Helm) -> None:
+    budget = find(helm.template(with_values({})), "PodDisruptionBudget")
+    assert budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+
+
 def test_only_dividing_cards_takes_a_privileged_plugin(helm: Helm) -> None:
     for values, privileged in (({}, False), (DIVIDED, True)):
         objects = helm.template(with_values(values))

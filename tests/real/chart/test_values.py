@@ -86,6 +86,7 @@ def test_lint_finds_nothing(helm: Helm) -> None:
             "at '/scheduler/kubeScheduler/podMaxBackoffSeconds': minimum: got 0, want 1",
         ),
         ({"global": {"imagePullSecrets": [{"secret": "a"}]}}, "at '/global/imagePullSecrets/0'"),
+        ({"devicePlugin": {"monitor": {"resyncInterval": "500ms"}}}, "at '/devicePlugin/monitor/resyncInterval': '500ms'"),
         ({"devicePlugin": {"deviceListStrategy": "env"}}, "at '/devicePlugin/deviceListStrategy'"),
         ({"devicePlugin": {"nvidiaDriverRoot": "auto"}}, "at '/devicePlugin/nvidiaDriverRoot': 'auto'"),
         ({"devices": {"nvida": {}}}, "at '/devices': additional properties 'nvida' not allowed"),
@@ -118,6 +119,10 @@ def test_a_value_that_cannot_be_meant_is_refused_with_its_place(helm: Helm, valu
         ),
         ({"devicePlugin": {"libPath": "/opt/vgpu"}}, "must be global.gpuHookPath with /vgpu behind it"),
         ({"prometheus": {"enabled": True}}, "prometheus.serviceAccount.name: say with which service account"),
+        (
+            {"prometheus": {"rules": {"enabled": True}}, "scheduler": {"metricsBindAddress": ""}},
+            "prometheus.rules.enabled: without scheduler.metricsBindAddress there are no metrics",
+        ),
         (
             {"prometheus": {"enabled": True}},
             "ownBinding=true that you bind it to the ClusterRole gpuloom-metrics-reader",

@@ -5,6 +5,7 @@ import contextlib
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console, RenderableType
@@ -95,8 +96,13 @@ class _Show:
                 live.update(self._render(picture), refresh=True)
 
     def _render(self, picture: ClusterPicture) -> RenderableType:
-        hints, notes = self._stage.hints(picture), self._stage.notes
-        return render_picture(picture, title=self._title, hints=hints, notes=notes, folds=self._console.is_terminal)
+        console, hints, notes = self._console, self._stage.hints(picture), self._stage.notes
+        render = partial(
+            render_picture, picture, title=self._title, hints=hints, notes=notes, folds=console.is_terminal
+        )
+        drawn = render()
+        fits = not console.is_terminal or len(console.render_lines(drawn)) < console.height
+        return drawn if fits else render(is_short=True)
 
     async def _pictures(self, pause_s: float) -> AsyncIterator[ClusterPicture]:
         last: tuple[str, ClusterPicture] | None = None

@@ -1,6 +1,7 @@
 """The picture as tables for a terminal or a plain text file. It computes nothing."""
 
 from collections.abc import Iterable, Sequence
+from itertools import groupby
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Group, OverflowMethod, RenderableType
@@ -13,24 +14,33 @@ _BAR_CELLS = 8
 
 
 def render_picture(
-    picture: ClusterPicture, *, title: str, hints: Sequence[str], notes: Sequence[str] = (), folds: bool = False
+    picture: ClusterPicture,
+    *,
+    title: str,
+    hints: Sequence[str],
+    notes: Sequence[str] = (),
+    folds: bool = False,
+    is_short: bool = False,
 ) -> RenderableType:
     """Lay out what else one may try, the story's title, who made room, the waiting pods, and all cards.
 
     ``notes`` are lines about moves. ``folds``: whether hints that are longer than a line go on in the next, as on a
-    terminal, which would cut them off; in a file a hint is one line.
+    terminal, which would cut them off; in a file a hint is one line. ``is_short``: whether a node's cards are one line,
+    for windows in which the table of all cards has no room.
     """
-    # What a small window cuts off is the bottom: the cards of the last nodes.
+    # What a small window cuts off is the bottom.
     overflow: OverflowMethod = "fold" if folds else "ignore"
     parts: list[RenderableType] = [Text(hint, style="dim", no_wrap=not folds, overflow=overflow) for hint in hints]
     parts.append(Text(title, style="bold"))
     parts.extend(Text(f"{name} failed: {message}", style="red") for name, message in sorted(picture.failed.items()))
     parts.extend(Text(f"{one.pod}: {one.reason}: {one.message}", style="magenta") for one in picture.happened)
     parts.extend(Text(note, style="magenta") for note in notes)
-    parts.append(_render_waiting(picture.waiting))
-    parts.extend(Text(f"{node.name}: {node.problem}", style="yellow") for node in picture.nodes if node.problem)
-    parts.append(_render_cards(picture.nodes))
-    return Group(*parts)
+    problems = [Text(f"{node.name}: {node.problem}", style="yellow") for node in picture.nodes if node.problem]
+    if is_short:
+        nodes = [_render_node(node) for node in picture.nodes if node.cards]
+        heading = Text("cards by node, memory allocated", style="bold cyan")
+        return Group(*parts, *problems, heading, *nodes, _render_waiting(picture.waiting))
+    return Group(*parts, _render_waiting(picture.waiting), *problems, _render_cards(picture.nodes))
 
 
 def draw_bar(used: int, total: int) -> str:
@@ -57,6 +67,18 @@ def _render_cards(nodes: Iterable[NodePicture]) -> RenderableType:
         for card in node.cards:
             table.add_row(*_card_cells(node.name, card), style="red" if card.is_overfull else None)
     return table
+
+
+def _render_node(node: NodePicture) -> Text:
+    """Say on one line how much of each card's memory is allocated."""
+    line = Text(f"{node.name}  ", style="cyan", overflow="ellipsis", no_wrap=True)
+    for model, cards in groupby(node.cards, lambda one: one.card.model):
+        line.append(f"{model} ", style="default")
+        for one in cards:
+            percent = one.used.memory_mib * 100 // one.card.memory_mib if one.card.memory_mib else 0
+            style = "red" if one.is_overfull or not one.card.healthy else "default"
+            line.append(f" {percent}%" if one.card.healthy else " sick", style=style)
+    return line
 
 
 def _card_cells(node: str, picture: CardPicture) -> Iterable[str | Text]:
