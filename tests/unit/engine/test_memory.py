@@ -152,3 +152,32 @@ def test_answers_after_changes_of_many_nodes_are_those_of_a_fresh_look(changes) 
             fresh = without_memory(engine).decide(asked, explain=True)
             assert (remembered.node, remembered.shares) == (fresh.node, fresh.shares)
             assert {n: r.text for n, r in remembered.refusals.items()} == {n: r.text for n, r in fresh.refusals.items()}
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["n0", "n1", "n2", "n3"]), SIZES), min_size=4, max_size=30))
+def test_nodes_that_come_where_others_left_are_decided_on_as_in_a_cluster_that_never_had_these(changes) -> None:
+    engine, there, held = Engine({}), dict[str, int](), dict[str, int]()
+    for kind, name, memory_mib in changes:
+        if kind < 3:
+            engine.cluster.register(name, NodeCards(tuple(card(f"{name}-{at}", memory_mib=100) for at in range(kind))))
+            there[name] = kind
+        elif there.get(name) and name not in held:
+            engine.hold(name, f"{name}-0", memory_mib=memory_mib, by=f"holder-{name}")
+            held[name] = memory_mib
+        fresh = Engine({})
+        for known, count in there.items():
+            fresh.cluster.register(known, NodeCards(tuple(card(f"{known}-{at}", memory_mib=100) for at in range(count))))
+        for holder, used_mib in held.items():
+            fresh.hold(holder, f"{holder}-0", memory_mib=used_mib, by=f"holder-{holder}")
+        asked, names = pod(name="asked", gpu=1, gpumem=60), tuple(sorted(there))
+        one, other = engine.decide(asked, *names, explain=True), fresh.decide(asked, *names, explain=True)
+        assert (one.node, one.shares) == (other.node, other.shares)
+        assert {n: r.text for n, r in one.refusals.items()} == {n: r.text for n, r in other.refusals.items()}
+
+
+def test_nodes_that_come_and_go_take_no_more_rows_than_are_there_at_once() -> None:
+    engine = Engine({})
+    for number in range(100):
+        engine.cluster.register(f"n{number % 7}", NodeCards((card("a"), card("b"))))
+        engine.cluster.register(f"n{number % 7}", NodeCards(()))
+    assert len(engine.cluster["NVIDIA"].table.uuids) == 2

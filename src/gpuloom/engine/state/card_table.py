@@ -1,14 +1,15 @@
 """The card table: all cards of all nodes as rows, kept up to date in place.
 
-The rows of a node stay beside each other. A node whose number of cards changes gets new rows at the end; its old rows
-belong to no node from then on. So every change costs as much as one node has cards, whatever the size of the cluster.
+The rows of a node stay beside each other. A node that comes, or whose number of cards changes, gets the rows of one that
+left with as many, else new ones at the end. So every change costs as much as one node has cards, whatever the size of the
+cluster, and the table is as long as there were cards at once.
 """
 
 import copy
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from operator import add
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 from weakref import WeakSet
 
 import numpy as np
@@ -52,6 +53,8 @@ _MOST_PLAIN = 128
 """So many nodes' cards are kept as plain numbers: decisions go to few nodes at a time."""
 _MOST_STATES = 512
 """So many states of nodes have a number, 1.3 KB each; pods that come and go leave a few of them again and again."""
+_FreeRows: TypeAlias = "tuple[int, _FreeRows] | None"
+"""First rows of nodes that are gone, the last one first; a fork goes on with a list of its own."""
 _Number = TypeVar("_Number", np.int64, np.float32)
 _Integer = TypeVar("_Integer", np.int32, np.int64)
 
@@ -87,6 +90,7 @@ class CardTable:
         self._node_scores: Scores = np.zeros(_FIRST_CAPACITY, np.float32)
         self._unscored: set[int] = set()
         self.uuids: list[str] = []
+        self._free_rows: dict[int, _FreeRows] = {}
         self.kinds: list[tuple[str, str]] = []
         self.partitions: dict[int, Partition] = {}
         self.change_log = ChangeLog()
@@ -368,15 +372,20 @@ class CardTable:
         return position
 
     def _claim_rows(self, position: int, count: int) -> None:
-        first = len(self.uuids)
-        while first + count > self._columns.shape[1]:
-            self._columns = _double(self._columns)
-        self.uuids.extend([""] * count)
+        if (free := self._free_rows.get(count)) is not None:
+            first, self._free_rows[count] = free
+        else:
+            first = len(self.uuids)
+            while first + count > self._columns.shape[1]:
+                self._columns = _double(self._columns)
+            self.uuids.extend([""] * count)
+            self.cards = self._view()
         self.starts[position], self.ends[position] = first, first + count
-        self.cards = self._view()
 
     def _release_rows(self, position: int) -> None:
         rows = self.rows_of(position)
+        if count := rows.stop - rows.start:
+            self._free_rows[count] = rows.start, self._free_rows.get(count)
         self.cards.node[rows] = NO_NODE
         for row in range(rows.start, rows.stop):
             self.uuids[row] = ""
