@@ -135,11 +135,20 @@ async def test_a_narrow_terminal_shows_all_of_what_is_to_be_copied() -> None:
 async def test_a_window_of_24_lines_shows_all_cards_and_who_waits() -> None:
     """The tables of all cards and of who waits would take 30."""
     terminal = Console(file=io.StringIO(), width=80, height=24, force_terminal=True, no_color=True)
-    stage = ClusterDescription(tuple(NodeDescription(name, load_machine("eight-a100")) for name in ("node-a", "node-b")))
+    stage = ClusterDescription(
+        tuple(NodeDescription(name, load_machine("eight-a100-40gb")) for name in ("node-a", "node-b"))
+    )
     said = await watch_live(Scene("", comes=(LARGE,)), "CardInsufficientMemory", terminal, stage)
     lines = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line) for line in said]
-    last = [line for line in lines[-24:] if line.startswith("node-") or "gpu=1" in line]
-    assert last == ["node-a  NVIDIA A100-SXM4-40GB  0%", "", ""]
+    free = "NVIDIA A100-SXM4-40GB  0% 0% 0% 0% 0% 0% 0% 0%"
+    waits = " large  gpu=1 gpumem=90000  2 nodes CardInsufficientMemory(node-a,node-b)"
+    frame = lines[max(at for at, line in enumerate(lines) if line.startswith("kubeconfig")) :]
+    assert len(frame) <= 24
+    assert [line for line in frame if line.startswith(("node-", " large"))] == [
+        f"node-a  {free}",
+        f"node-b  {free}",
+        waits,
+    ]
 
 
 async def test_a_scene_is_told_as_one_to_come_until_it_has_come_out() -> None:

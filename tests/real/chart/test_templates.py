@@ -637,7 +637,10 @@ def test_a_list_that_is_taken_away_with_null_is_empty(helm: Helm) -> None:
 @pytest.mark.parametrize("labels", [None, {"grafana_dashboard": None}], ids=["all", "one"])
 def test_the_label_of_the_dashboard_may_be_taken_away(helm: Helm, labels: Any) -> None:
     told = {"prometheus": {"dashboard": {"enabled": True, "labels": labels}}}
-    assert "grafana_dashboard" not in find(helm.template(with_values(told)), "ConfigMap", "dashboard")["metadata"]["labels"]
+    assert (
+        "grafana_dashboard"
+        not in find(helm.template(with_values(told)), "ConfigMap", "dashboard")["metadata"]["labels"]
+    )
 
 
 def test_what_prometheus_and_grafana_read_has_the_annotations_of_every_object(helm: Helm) -> None:

@@ -86,7 +86,10 @@ def test_lint_finds_nothing(helm: Helm) -> None:
             "at '/scheduler/kubeScheduler/podMaxBackoffSeconds': minimum: got 0, want 1",
         ),
         ({"global": {"imagePullSecrets": [{"secret": "a"}]}}, "at '/global/imagePullSecrets/0'"),
-        ({"devicePlugin": {"monitor": {"resyncInterval": "500ms"}}}, "at '/devicePlugin/monitor/resyncInterval': '500ms'"),
+        (
+            {"devicePlugin": {"monitor": {"resyncInterval": "500ms"}}},
+            "at '/devicePlugin/monitor/resyncInterval': '500ms'",
+        ),
         ({"devicePlugin": {"deviceListStrategy": "env"}}, "at '/devicePlugin/deviceListStrategy'"),
         ({"devicePlugin": {"nvidiaDriverRoot": "auto"}}, "at '/devicePlugin/nvidiaDriverRoot': 'auto'"),
         ({"devices": {"nvida": {}}}, "at '/devices': additional properties 'nvida' not allowed"),

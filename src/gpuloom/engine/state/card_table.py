@@ -1,8 +1,8 @@
 """The card table: all cards of all nodes as rows, kept up to date in place.
 
-The rows of a node stay beside each other. A node that comes, or whose number of cards changes, gets the rows of one that
-left with as many, else new ones at the end. So every change costs as much as one node has cards, whatever the size of the
-cluster, and the table is as long as there were cards at once.
+The rows of a node stay beside each other. A node that comes, or whose number of cards changes, gets the rows of one
+that left with as many, else new ones at the end. So every change costs as much as one node has cards, whatever the size
+of the cluster, and the table is as long as there were cards at once.
 """
 
 import copy
