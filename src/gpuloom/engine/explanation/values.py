@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 import msgspec
 
 Outcome = Literal[
-    "fits", "does not fit", "held back", "reserved", "bound", "foreign", "asks for no card", "cannot be read"
+    "fits", "does not fit", "held back", "reserved", "bound", "ended", "foreign", "asks for no card", "cannot be read"
 ]
-"""How a pod stands; held back is one that nobody tries to place, whatever is free."""
+"""How a pod stands; held back is one that nobody tries to place, whatever is free, ended one that runs no more."""
 Standing = Literal["satisfied", "in the way", "held"]
 """Of one of several vendors: some node would do, none would, or the pod has its cards."""
 PartName = Literal["slots", "cores", "memory"]

@@ -20,6 +20,7 @@ from gpuloom.scheduler.admission.offers import ClusterOffers
 from gpuloom.scheduler.admission.patch import apply_patch
 from gpuloom.scheduler.admission.review import Known, add_warnings, review_pod
 from gpuloom.scheduler.pods.pending import APART, REFUSED_BEFORE, cause_of, tell_hold
+from gpuloom.web.views.ended import tell_end
 from gpuloom.web.views.hosts import CardsApart, Hosts, find_barred, find_unknown_in, judge_cards, judge_hosts
 from gpuloom.web.views.nominated import find_nomination, tell_eviction, tell_nomination
 from gpuloom.web.views.preempting import VictimFacts, plan_on, tell_victims
@@ -72,6 +73,9 @@ def explain_pod(
     ``offered`` are the nodes that kube-scheduler offers; otherwise those count that take the pod by what its filters
     check, and that it offered at its last try.
     """
+    if ended := tell_end(pod):
+        name = viewer.name(pod.namespace, pod.name)
+        return _say_why(Explanation(pod=name, outcome="ended", headline=ended))
     has_its_node = source.state.cluster.ledger.find(pod.metadata.uid) is not None
     hosts = None if has_its_node or offered is not None else (yield from judge_hosts(source, pod))
     explanation = yield from _explain(source, viewer, pod, depth, hosts, offered)

@@ -133,7 +133,7 @@ class NominationView(Value, frozen=True, kw_only=True):
     node: str
     cards: tuple[str, ...] = ()
     priority: int = 0
-    since: str = ""
+    since: Moment = ""
     waits_for: tuple[PodName, ...] = ()
 
 
