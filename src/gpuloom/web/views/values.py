@@ -24,9 +24,10 @@ Standing = Literal["reserved", "bound"]
 class UsedView(Value, frozen=True, kw_only=True):
     """What is really in use of cards, as monitors said at a time; what is not known is absent, never zero.
 
-    ``memory`` and ``busyPercent`` (load, on average) are of so many ``cards``. ``memoryHour`` and ``busyHour`` are 60
-    points in per cent of the memory and load, ``pointSeconds`` apart (an hour where that is 60), oldest first, null
-    where not known; they are not in lists. All of this is absent where no monitors are asked.
+    ``memory`` and ``busyPercent`` (load, on average) are of so many ``cards``, of several nodes as of the oldest time.
+    ``memoryHour`` and ``busyHour`` are 60 points in per cent of the memory and load, ``pointSeconds`` apart (an hour
+    where that is 60), oldest first, null where not known; they are not in lists. All of this is absent where no
+    monitors are asked.
     """
 
     memory: Amount | None = None
