@@ -241,6 +241,14 @@ async def test_as_many_items_are_told_as_are_wanted(pages: Pages, limit: str, co
     assert len((await pages.see(f"/decisions?limit={limit}"))["items"]) == count
 
 
+async def test_decisions_are_told_until_there_are_no_more(pages: Pages) -> None:
+    pod = await pages.site.submit("big", memory_mib=20000)
+    for _ in range(60):
+        await pages.site.choose(pod)
+    assert len((await pages.see("/decisions"))["items"]) == 60
+    assert len((await pages.see("/decisions?limit=55"))["items"]) == 55
+
+
 async def test_a_recording_ends_with_the_question(pages: Pages) -> None:
     await pages.site.choose(await pages.site.submit("big", memory_mib=20000))
     headers = {"Authorization": f"Bearer {pages.site.server.token}"}

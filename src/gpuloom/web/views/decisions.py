@@ -11,14 +11,10 @@ from gpuloom.web.views.values import DecisionView
 _MOST_NAMES = 10
 
 
-def list_decisions(source: Source, viewer: Viewer, namespace: str = "", limit: int = 50) -> Iterator[DecisionView]:
+def list_decisions(source: Source, viewer: Viewer, namespace: str = "") -> Iterator[DecisionView]:
     """Give the last decisions about pods that may be seen, newest first."""
-    left = limit
     for decided in reversed(list(source.state.decisions)):
-        if left <= 0:
-            return
         if viewer.sees(decided.pod.namespace) and namespace in {"", decided.pod.namespace}:
-            left -= 1
             yield _recall(source, decided)
 
 
