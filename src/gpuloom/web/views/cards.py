@@ -78,10 +78,11 @@ def view_node(source: Source, viewer: Viewer, name: str, *, with_hour: bool = Fa
     """Return the sums over a node's cards."""
     node = source.state.nodes.get(name)
     cards = list(_cards(source, name))
+    pods, lock = sum(1 for _ in source.holders(name)), _view_lock(viewer, node)
     if not cards:
         nothing = Amount(used=0, total=0)
         problem = source.parts.nodes.explain_missing_cards(name)
-        return NodeView(name=name, shares=nothing, memory=nothing, cores=nothing, problem=problem)
+        return NodeView(name=name, shares=nothing, memory=nothing, cores=nothing, pods=pods, problem=problem, lock=lock)
     return NodeView(
         name=name,
         cards=len(cards),
@@ -93,9 +94,9 @@ def view_node(source: Source, viewer: Viewer, name: str, *, with_hour: bool = Fa
         memory=_sum(card.memory for card in cards),
         cores=_sum(card.cores for card in cards),
         score=round(source.state.cluster.score_of(name), 4),
-        pods=sum(1 for _ in source.holders(name)),
+        pods=pods,
         problem=explain_unschedulable(node) if node else "",
-        lock=_view_lock(viewer, node),
+        lock=lock,
         used=use_of_node(source, name, with_hour=with_hour),
         stranded=stranded_on(source, name),
     )
