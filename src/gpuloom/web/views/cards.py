@@ -38,10 +38,11 @@ def list_nodes(source: Source, viewer: Viewer) -> Iterator[NodeView]:
 
 
 def find_card(source: Source, viewer: Viewer, text: str) -> Generator[None, None, CardView | None]:
-    """Return a card with its holders, by its UUID or the beginning of it; None when no node has it.
+    """Return a card with its holders, by its UUID, the beginning of it, or the id of a part; None when no node has it.
 
     Raises AmbiguousUuidError when several cards begin so.
     """
+    text = card_id(text)
     places: dict[str, str] = {}
     for name in source.node_names():
         places.update((card.id, name) for card in source.registered(name) if may_mean(text, card.id))
