@@ -33,7 +33,10 @@ class PodName(Value, frozen=True, kw_only=True):
 
 
 class ContainerRequest(Value, frozen=True, kw_only=True):
-    """What one container asks of each of its cards: an amount of memory (MiB), or a percentage if that is 0."""
+    """What one container asks of each of its cards: an amount of memory (MiB), or a percentage if that is 0.
+
+    ``core_count`` is a number of cores that is asked for instead, of as many cards as have them.
+    """
 
     container: str
     phase: str = "regular"
@@ -42,6 +45,7 @@ class ContainerRequest(Value, frozen=True, kw_only=True):
     memory_mib: int = 0
     memory_percentage: int = 0
     cores: int = 0
+    core_count: int = 0
 
 
 class Given(Value, frozen=True, kw_only=True):

@@ -4,6 +4,7 @@ from collections.abc import Generator, Iterable, Iterator
 
 import msgspec
 
+from gpuloom.engine.explanation.cores import in_per_cent
 from gpuloom.engine.explanation.details import tell_closers
 from gpuloom.engine.explanation.values import Amount, Closer
 from gpuloom.engine.state.card_table import NO_NODE, CardTable
@@ -11,10 +12,11 @@ from gpuloom.engine.state.ledger import Reservation, card_id
 from gpuloom.model.cards import BY_ADMINISTRATOR, BY_UNREADABLE
 from gpuloom.model.uuids import choose_uuid, may_mean
 from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
+from gpuloom.vendors.profile import Profile
 from gpuloom.web.views.nominated import list_on_node
 from gpuloom.web.views.redaction import redact_closer
 from gpuloom.web.views.source import Source, Viewer
-from gpuloom.web.views.standing import container_names, standing_of
+from gpuloom.web.views.standing import container_names, standing_of, tell_usage
 from gpuloom.web.views.stranded import stranded_on
 from gpuloom.web.views.used import use_of_card, use_of_node, use_of_pod
 from gpuloom.web.views.values import CardView, Holder, LockView, NodeDetail, NodeView
@@ -116,8 +118,8 @@ def _hold(source: Source, viewer: Viewer, card: CardView, held: list[Reservation
 
 
 def _view_holder(source: Source, viewer: Viewer, vendor: str, uuid: str, held: Reservation) -> Holder | None:
-    usages = held.usage_by_vendor().get(vendor, {})
-    mine = [usage for card, usage in usages.items() if card_id(card) == uuid]
+    usages = held.usage_by_vendor().get(vendor, {}).items()
+    mine = [tell_usage(source, held, vendor, card, usage) for card, usage in usages if card_id(card) == uuid]
     if not mine:
         return None
     names = container_names(source, held)
@@ -155,22 +157,24 @@ def _view_lock(viewer: Viewer, node: Node | None) -> LockView | None:
 def _cards(source: Source, name: str) -> Iterator[CardView]:
     """Give a node's cards, by vendor in the order in which vendors are asked."""
     for word in sorted(source.state.cluster.words_of(name)):
-        yield from _cards_of(source.state.cluster[word].table, name, word)
+        yield from _cards_of(source.state.cluster[word].table, name, source.state.cluster.catalog[word])
 
 
-def _cards_of(table: CardTable, name: str, word: str) -> Iterator[CardView]:
+def _cards_of(table: CardTable, name: str, profile: Profile) -> Iterator[CardView]:
     registered = table.registered(name)
     position = table.positions.get(name, NO_NODE)
     if registered is None or position == NO_NODE:
         return
     rows, cards = table.rows_of(position), table.cards
-    columns = (cards.healthy, cards.cordoned, cards.used_slots, cards.used_memory_mib, cards.used_cores)
-    facts = zip(registered.cards, *(column[rows].tolist() for column in columns), strict=True)
-    for card, healthy, cordoned, slots, memory_mib, cores in facts:
+    plain = (cards.healthy, cards.cordoned, cards.used_slots, cards.used_memory_mib)
+    cores_of = in_per_cent(profile, cards.used_cores[rows], cards.total_cores[rows])
+    columns = (*(column[rows] for column in plain), *cores_of)
+    facts = zip(registered.cards, *(column.tolist() for column in columns), strict=True)
+    for card, healthy, cordoned, slots, memory_mib, cores, all_cores in facts:
         yield CardView(
             node=name,
             uuid=card.id,
-            vendor=word,
+            vendor=profile.word,
             index=card.index,
             model=card.model,
             mode=card.mode,
@@ -180,5 +184,5 @@ def _cards_of(table: CardTable, name: str, word: str) -> Iterator[CardView]:
             closed=cordoned >= BY_UNREADABLE,
             shares=Amount(used=slots, total=card.count),
             memory=Amount(used=memory_mib, total=card.memory_mib),
-            cores=Amount(used=cores, total=card.cores),
+            cores=Amount(used=cores, total=all_cores),
         )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpuloom.engine.explanation.cores import share_in_per_cent
 from gpuloom.engine.explanation.summing import count_reasons, group_refusals
 from gpuloom.engine.explanation.values import Given, Ranked
 from gpuloom.scheduler.filter.history import MOST_DECISIONS, PastDecision
@@ -23,7 +24,7 @@ def _recall(source: Source, decided: PastDecision) -> DecisionView:
     known = source.told.get(decided.number)
     if known is not None:
         return known
-    view = view_decision(decided)
+    view = view_decision(source, decided)
     if decided.decision.is_complete:
         source.told[decided.number] = view
         while len(source.told) > MOST_DECISIONS:
@@ -31,20 +32,25 @@ def _recall(source: Source, decided: PastDecision) -> DecisionView:
     return view
 
 
-def view_decision(decided: PastDecision, most_names: int = _MOST_NAMES) -> DecisionView:
+def view_decision(source: Source, decided: PastDecision, most_names: int = _MOST_NAMES) -> DecisionView:
     """Tell what was decided and why, as it was then."""
-    decision, pod = decided.decision, decided.pod
+    decision, pod, node = decided.decision, decided.pod, decided.decision.node or ""
     names = [container.name for container in pod.all_containers]
     return DecisionView(
         number=decided.number,
         at=decided.at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         pod=Viewer().name(pod.namespace, pod.name),
-        node=decision.node or "",
+        node=node,
         candidates=decision.candidates,
         fitting=len(decision.fitting),
         shares=tuple(
-            Given(container=name, uuid=share.uuid, memory_mib=share.memory_mib, cores=share.cores)
-            for containers in decision.shares.values()
+            Given(
+                container=name,
+                uuid=share.uuid,
+                memory_mib=share.memory_mib,
+                cores=share_in_per_cent(source.state.cluster, node, word, share.uuid, share.cores),
+            )
+            for word, containers in decision.shares.items()
             for name, shares in zip(names, containers, strict=False)
             for share in shares
         ),

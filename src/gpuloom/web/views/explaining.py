@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from gpuloom.engine.explanation.cores import share_in_per_cent
 from gpuloom.engine.explanation.depth import STANDARD, Depth
 from gpuloom.engine.explanation.hosts import suggest_labels, suggest_less, sum_up_hosts, tell_nodes
 from gpuloom.engine.explanation.several import explain_all
@@ -208,6 +209,7 @@ def _scene(
         names,
         barred,
         lambda name: source.parts.nodes.explain_missing_cards(name, profile),
+        lambda node, word, share: share_in_per_cent(source.state.cluster, node, word, share.uuid, share.cores),
     )
 
 

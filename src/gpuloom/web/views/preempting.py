@@ -18,6 +18,7 @@ from gpuloom.scheduler.durations import format_seconds
 from gpuloom.web.views.ended import tell_end
 from gpuloom.web.views.hosts import find_barred, judge_hosts
 from gpuloom.web.views.source import Source, Viewer
+from gpuloom.web.views.standing import tell_usage
 from gpuloom.web.views.values import HeldShare, PreemptionView, VictimView
 from gpuloom.wire.objects import Pod
 from gpuloom.wire.words import encode_unix_time
@@ -221,10 +222,9 @@ def _view_victim(source: Source, viewer: Viewer, one: PotentialVictim) -> Victim
 
 def _each_share(source: Source, held: Reservation) -> Generator[HeldShare, None, None]:
     for word, usages in held.usage_by_vendor().items():
-        bits = source.state.settings.catalog[word].fit.bits
         for uuid, usage in usages.items():
-            cores = usage.cores.bit_count() if bits else usage.cores
-            yield HeldShare(uuid=uuid, memory_mib=usage.memory_mib, cores=cores)
+            told = tell_usage(source, held, word, uuid, usage)
+            yield HeldShare(uuid=uuid, memory_mib=told.memory_mib, cores=told.cores)
 
 
 def tell_victims(viewer: Viewer, pod: Pod, plan: PreemptionPlan, why_not: str) -> str:

@@ -189,12 +189,13 @@ class PendingView(Value, frozen=True, kw_only=True):
 class QuotaView(Value, frozen=True, kw_only=True):
     """One resource of one namespace: how much its pods hold, and how much they may (absent: no limit).
 
-    ``unit`` is that of both: MiB, or per cent of a card; older schedulers do not say it.
+    ``unit`` is that of both: MiB, per cent of a card, or whole cores or compute units where cards give those out; older
+    schedulers do not say it.
     """
 
     namespace: str
     resource: str
-    unit: Literal["MiB", "%", ""] = ""
+    unit: Literal["MiB", "%", "core", "compute unit", ""] = ""
     used: int
     limit: int | None = None
 

@@ -33,7 +33,7 @@ async def make_decisions(api: WebApi, asked: Asked) -> DashboardPage:
 async def make_decision(api: WebApi, asked: Asked) -> DashboardPage:
     """Show one decision as it was made."""
     text = asked.name("number")
-    decision = view_decision(api.find_decision(text, asked.viewer))
+    decision = view_decision(api.source, api.find_decision(text, asked.viewer))
     return DashboardPage(
         title=f"Decision {text}",
         here="/decisions",
