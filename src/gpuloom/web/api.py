@@ -239,7 +239,7 @@ class WebApi:
 
     async def _decision(self, request: web.Request, viewer: Viewer) -> Any:
         decided = self.find_decision(request.match_info["number"], viewer)
-        return view_decision(decided, most_names=_MOST_NODES)
+        return view_decision(self.source, decided, most_names=_MOST_NODES)
 
     async def _explain(self, request: web.Request, viewer: Viewer) -> Any:
         depth = self._read_depth(request)

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 from local.scheduler.clock import poll
-from local.scheduler.site import card
+from local.scheduler.site import REGISTER, card
 from local.web.pages import Pages
 
 from gpuloom.engine.explanation.text import tell_vendor
@@ -71,6 +71,17 @@ async def test_a_node_without_cards_says_why(pages: Pages) -> None:
     problems = {node["name"]: node.get("problem", "") for node in items}
     assert "names no card" in problems["empty"]
     assert problems["n1"] == ""
+
+
+async def test_a_node_whose_cards_are_gone_still_tells_its_pods_and_its_lock(pages: Pages) -> None:
+    pod = await pages.site.submit("holder")
+    await pages.site.choose(pod)
+    assert await pages.site.bind(pod) == ""
+    await pages.site.wait_bound(pod)
+    await pages.site.annotate("n1", {REGISTER: "[]"})
+    await poll(lambda: not pages.site.process.state.cluster.has("n1"))
+    seen = (await pages.see("/nodes/n1"))["node"]
+    assert ("cards" in seen, seen["pods"], seen["lock"]["pod"]["name"]) == (False, 1, "holder")
 
 
 async def test_a_pod_that_waits_says_what_it_asks_and_why(pages: Pages) -> None:
@@ -239,6 +250,14 @@ async def test_as_many_items_are_told_as_are_wanted(pages: Pages, limit: str, co
     await pages.site.choose(await pages.site.submit("one"))
     await pages.site.choose(await pages.site.submit("other"))
     assert len((await pages.see(f"/decisions?limit={limit}"))["items"]) == count
+
+
+async def test_decisions_are_told_until_there_are_no_more(pages: Pages) -> None:
+    pod = await pages.site.submit("big", memory_mib=20000)
+    for _ in range(60):
+        await pages.site.choose(pod)
+    assert len((await pages.see("/decisions"))["items"]) == 60
+    assert len((await pages.see("/decisions?limit=55"))["items"]) == 55
 
 
 async def test_a_recording_ends_with_the_question(pages: Pages) -> None:

@@ -59,6 +59,8 @@ async def test_the_description_of_the_api_is_open_to_everybody_and_complete(page
     assert set(document["paths"]) == served
     assert components["PodView"]["properties"]["standing"] == {"enum": ["bound", "reserved"]}
     assert components["Held"]["properties"]["decidedAt"]["format"] == "date-time"
+    assert components["NominationView"]["properties"]["since"]["format"] == "date-time"
+    assert "ended" in components["Explanation"]["properties"]["outcome"]["enum"]
 
 
 def api_routes(pages: Pages) -> list[web.RouteDef]:

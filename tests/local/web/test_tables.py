@@ -4,6 +4,7 @@ import re
 
 import pytest
 from local.web.pages import Pages
+from local.web.scenes import run_pod
 from local.web.test_api import only_pods_of
 
 PODS = ["default/notebook-1", "default/notebook-2", "default/notebook-3", "default/train-large"]
@@ -39,6 +40,15 @@ async def test_the_pods_page_lists_pods_with_cards_by_name(scene: Pages) -> None
 )
 async def test_pods_are_searched_filtered_and_sorted(scene: Pages, query: str, pods: list[str]) -> None:
     assert rows_of(await scene.read(f"/pods?{query}")) == pods
+
+
+async def test_pods_are_sorted_by_the_memory_that_is_shown(pages: Pages) -> None:
+    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4000"}
+    init = [{"name": "prepare", "image": "i", "resources": {"limits": limits}}]
+    await run_pod(pages.site, "twice", "n1", memory_mib=4000, spec={"initContainers": init})
+    await run_pod(pages.site, "once", "n1", memory_mib=5000)
+    assert [row["memoryMib"] for row in (await pages.see("/pods"))["items"]] == [5000, 4000]
+    assert rows_of(await pages.read("/pods?sort=-memory")) == ["default/once", "default/twice"]
 
 
 async def test_a_search_that_finds_no_node_says_so(scene: Pages) -> None:

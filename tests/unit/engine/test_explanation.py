@@ -10,7 +10,7 @@ from gpuloom.engine.explanation.depth import Depth
 from gpuloom.engine.explanation.explain import explain, finish
 from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.text import tell_explanation
-from gpuloom.engine.explanation.values import CardVerdict, Explanation, NodeVerdict
+from gpuloom.engine.explanation.values import Amount, CardVerdict, Explanation, NodeVerdict
 from gpuloom.engine.filtering.compiled_profile import compile_profile
 from gpuloom.engine.request.demand import read_demand
 from gpuloom.engine.request.options import Options
@@ -184,8 +184,12 @@ def test_cores_that_are_bits_of_a_mask_are_missing_of_a_quota_as_many_as_they_ar
     pod_scheduler.cluster_state.quotas.apply(quota("aws.amazon.com/neuroncore", 1))
     whole = Container(name="c", resources=Resources(limits={"aws.amazon.com/neuron": "1"}))
     demand = read_demand(pod(whole), neuron, Options())
-    told = remedies(finish(explain(ExplanationScope(pod_scheduler.by_vendor["AWSNeuron"], ("n1",)), demand)), "quota")
+    explanation = finish(explain(ExplanationScope(pod_scheduler.by_vendor["AWSNeuron"], ("n1",)), demand))
+    told = remedies(explanation, "quota")
     assert told == ["fits if the quota of namespace default allowed 1 more of the cores"]
+    device_told = card_of(explanation, "d")
+    assert device_told.why == "asks 2 of the cores; the namespace may take 1 more"
+    assert device_told.cores == Amount(used=0, total=100)
 
 
 def test_of_several_containers_the_one_that_does_not_fit_is_told() -> None:

@@ -6,7 +6,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from gpuloom.cli.asking.printing import Column, Table, Tone
-from gpuloom.engine.explanation.values import Amount
+from gpuloom.engine.explanation.values import Amount, ContainerRequest
 from gpuloom.web.views.values import CardView, ModelView, NodeView, PendingView, PodView, QuotaView, WorkloadView
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.words import decode_time
@@ -100,11 +100,14 @@ def _uuids(pod: PodView) -> str:
 
 def tell_asks(pending: PendingView) -> str:
     """Write what a pod asks for, a container after another: ``2x8000MiB/50%``; no per cent where no limit is asked."""
-    parts = []
-    for ask in pending.asks:
-        memory = f"{ask.memory_mib}MiB" if ask.memory_mib else f"{ask.memory_percentage}%mem"
-        parts.append(f"{ask.cards}x{memory}" + (f"/{ask.cores}%" if ask.cores else ""))
-    return "+".join(parts)
+    return "+".join(map(_tell_ask, pending.asks))
+
+
+def _tell_ask(ask: ContainerRequest) -> str:
+    if ask.core_count:
+        return f"{ask.core_count}xcore"
+    memory = f"{ask.memory_mib}MiB" if ask.memory_mib else f"{ask.memory_percentage}%mem"
+    return f"{ask.cards}x{memory}" + (f"/{ask.cores}%" if ask.cores else "")
 
 
 def _waiting(pending: PendingView) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.imagined import imagine_reservation
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
+from gpuloom.engine.explanation.cores import asked_in_per_cent, in_per_cent, unit_of_cores
 from gpuloom.engine.explanation.node_fork import NodeFork, fork_node
 from gpuloom.engine.explanation.numbers import Facts, tell_numbers
 from gpuloom.engine.explanation.rule_matrix import RuleMatrix, make_rule_matrix
@@ -18,7 +19,9 @@ from gpuloom.engine.state.card_table import NO_NODE, CardTable
 from gpuloom.engine.state.closings import Closing
 from gpuloom.engine.state.ledger import Reservation, card_id
 from gpuloom.engine.state.vendor_state import VendorState
-from gpuloom.model.request_columns import Headroom
+from gpuloom.model.cards import Cards
+from gpuloom.model.request_columns import Headroom, RequestColumns
+from gpuloom.vendors.profile import Profile
 
 
 def in_order_of_placing(demand: Demand) -> list[int]:
@@ -117,13 +120,13 @@ def _detail_cards(matrix: RuleMatrix, position: int, demand: Demand, chosen: set
     cards, required = matrix.cards.rows(rows), matrix.required.rows(rows)
     scores = score_cards(cards, required, demand.preferences.weights).tolist()
     points = np.stack(part_cards(cards, required, demand.preferences.weights), axis=1).tolist()
-    need, cores_asked = required.score, required.cores_at(np.arange(len(cards))).tolist()
+    need, told_cores = required.score, _tell_cores(matrix.profile, cards, required)
     found = []
     for place, row in enumerate(range(rows.start, rows.stop)):
         model, mode = table.kinds[int(cards.kind[place])]
         shares = Amount(used=int(cards.used_slots[place]), total=int(cards.count[place]))
         memory = Amount(used=int(cards.used_memory_mib[place]), total=int(cards.total_memory_mib[place]))
-        cores = Amount(used=int(cards.used_cores[place]), total=int(cards.total_cores[place]))
+        cores, wants_cores, wants_of_quota = told_cores[place]
         facts = Facts(
             kind=f"{model} in mode {mode}" if mode else model,
             numa=int(cards.numa[place]),
@@ -132,11 +135,13 @@ def _detail_cards(matrix: RuleMatrix, position: int, demand: Demand, chosen: set
             cores=cores,
             free_instance_mib=int(cards.free_instance_mib[place]),
             wants_mib=int(required.memory_mib[place]),
-            wants_cores=cores_asked[place],
+            wants_cores=wants_cores,
+            wants_of_quota=wants_of_quota,
             headroom=required.headroom,
         )
         first = int(matrix.codes[row])
         needed = (need.slots, need.cores, int(need.memory_mib[place]))
+        counted = Amount(used=int(cards.used_cores[place]), total=int(cards.total_cores[place]))
         found.append(
             CardVerdict(
                 uuid=table.uuids[row],
@@ -152,10 +157,20 @@ def _detail_cards(matrix: RuleMatrix, position: int, demand: Demand, chosen: set
                 also=tuple(dict.fromkeys(check.rule.reason.word for check in matrix.behind(row))) if first else (),
                 chosen=table.uuids[row] in chosen,
                 score=scores[place],
-                score_parts=_part_card((shares, cores, memory), needed, points[place]),
+                score_parts=_part_card((shares, counted, memory), needed, points[place]),
             )
         )
     return found
+
+
+def _tell_cores(profile: Profile, cards: Cards, required: RequestColumns) -> list[tuple[Amount, int, str]]:
+    """Tell of each card what of its cores is in use, and how much is asked for: in per cent, and as quotas count it."""
+    used, total = in_per_cent(profile, cards.used_cores, cards.total_cores)
+    asked = required.cores_at(np.arange(len(cards)))
+    percent = asked_in_per_cent(profile, asked, cards.total_cores)
+    unit = " %" if unit_of_cores(profile) == "%" else ""
+    columns = zip(*(column.tolist() for column in (used, total, percent, asked)), strict=True)
+    return [(Amount(used=one, total=of), wants, f"{units}{unit}") for one, of, wants, units in columns]
 
 
 _PARTS: tuple[PartName, ...] = ("slots", "cores", "memory")

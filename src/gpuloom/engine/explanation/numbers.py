@@ -10,9 +10,10 @@ from gpuloom.model.request_columns import Headroom
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """One card and what is asked of it; memory in MiB, cores in per cent.
+    """One card and what is asked of it; memory in MiB, cores in per cent of the card.
 
     free_instance_mib  the largest part of a divided card that is still to be had, -1 for none
+    wants_of_quota     the cores that are asked for as quotas count them, with their unit
     """
 
     kind: str
@@ -23,6 +24,7 @@ class Facts:
     free_instance_mib: int
     wants_mib: int
     wants_cores: int
+    wants_of_quota: str
     headroom: Headroom
 
 
@@ -40,7 +42,7 @@ def _alone(facts: Facts) -> str:
 def _quota(facts: Facts) -> str:
     if facts.wants_mib > facts.headroom.memory_mib:
         return f"asks {facts.wants_mib:,} MiB; the namespace may take {max(facts.headroom.memory_mib, 0):,} more"
-    return f"asks {facts.wants_cores} % of the cores; the namespace may take {max(facts.headroom.cores, 0)} more"
+    return f"asks {facts.wants_of_quota} of the cores; the namespace may take {max(facts.headroom.cores, 0)} more"
 
 
 def _instance(facts: Facts) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from gpuloom.engine.decision.decision import Decision
+from gpuloom.engine.explanation.cores import asked_in_per_cent, unit_of_cores
 from gpuloom.engine.explanation.hosts import tell_one_of
 from gpuloom.engine.explanation.leaving import find_leaving
 from gpuloom.engine.explanation.node_fork import Question, Steps
@@ -88,8 +89,12 @@ def _more(
     total: str,
     asked: Callable[[RequestColumns], Ints | int],
     amount: str,
+    tell: Callable[[RuleMatrix, _Gap], int] = lambda _matrix, gap: gap.amount,
 ) -> Steps:
-    """Look for how much more of a card would have to be free; columns by their names."""
+    """Look for how much more of a card would have to be free; columns by their names.
+
+    tell  how much a gap is in the unit of the words
+    """
     matrix = question.matrix
     in_use, there_is = getattr(matrix.cards, used), getattr(matrix.cards, total)
     wanted = np.broadcast_to(asked(matrix.required), in_use.shape)
@@ -116,7 +121,7 @@ def _more(
             return (
                 Remedy(
                     change=check.name,
-                    text=f"fits if {amount.format(gap.amount)} were free on {place} of {_list(names)}",
+                    text=f"fits if {amount.format(tell(matrix, gap))} were free on {place} of {_list(names)}",
                     amount=gap.amount,
                     model=kind,
                     nodes=tuple(names[: question.most_names]),
@@ -124,6 +129,11 @@ def _more(
                 ),
             )
     return ()
+
+
+def _tell_cores(matrix: RuleMatrix, gap: _Gap) -> int:
+    total = matrix.cards.total_cores[gap.row : gap.row + 1]
+    return int(asked_in_per_cent(matrix.profile, np.array([gap.amount]), total)[0])
 
 
 def _set(question: Question, check: NamedRule, column: str, value: int, words: str) -> Steps:
@@ -209,6 +219,7 @@ _CHANGES: Mapping[NeededChange, Callable[[Question, NamedRule], Steps]] = {
         total="total_cores",
         asked=lambda required: required.cores,
         amount="{} % more of the cores",
+        tell=_tell_cores,
     ),
 }
 
@@ -242,11 +253,12 @@ def _with_quota(question: Question) -> Steps:
     decision = _decide(question, question.demand, UNBOUNDED)
     if decision.node is None:
         return ()
-    bits = question.scheduler.profile.fit.bits
-    held = sum_for_quota(collapse(decision.shares, question.demand.phases).values(), bits=bits)
+    profile = question.scheduler.profile
+    held = sum_for_quota(collapse(decision.shares, question.demand.phases).values(), bits=profile.fit.bits)
     memory, cores = held.memory_mib - question.headroom.memory_mib, held.cores - question.headroom.cores
     parts = [f"{memory:,} MiB more"] if memory > 0 else []
-    parts += [f"{cores} {'' if bits else '% '}more of the cores"] if cores > 0 else []
+    unit = "% " if unit_of_cores(profile) == "%" else ""
+    parts += [f"{cores} {unit}more of the cores"] if cores > 0 else []
     if not parts:
         return ()
     text = f"fits if the quota of namespace {question.demand.namespace} allowed {' and '.join(parts)}"

@@ -13,6 +13,7 @@ from gpuloom.engine.state.card_table import NO_NODE, CardTable
 from gpuloom.model.cards import Cards, Flags, Ints, RuleCodes
 from gpuloom.model.request import Request
 from gpuloom.model.request_columns import Headroom, RequestColumns
+from gpuloom.vendors.profile import Profile
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +29,12 @@ class NamedRule:
 class RuleMatrix:
     """Cards, what is wanted of them, and which rules reject them; aligned with the table's rows.
 
+    profile  the vendor of the cards
     codes    position of the first rule that rejects, 0 for none
     bits     all rules that reject, see :class:`NamedRule`
     """
 
+    profile: Profile
     table: CardTable
     cards: Cards
     required: RequestColumns
@@ -94,4 +97,4 @@ def make_rule_matrix(
         bits[rejected] |= check.bit
     # Rows that belong to no node count for nothing.
     bits[cards.node == NO_NODE] = -1
-    return RuleMatrix(table, cards, required, request, checks, codes, bits)
+    return RuleMatrix(scheduler.profile, table, cards, required, request, checks, codes, bits)

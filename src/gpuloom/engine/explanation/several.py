@@ -47,15 +47,17 @@ def explain_all(
     words = sorted(demands)
     if len(words) == 1:
         return (yield from explain(scope_of(words[0]), demands[words[0]], depth))
+    asks = _tell_asks(pod_scheduler, demands)
     own = pod_scheduler.by_vendor[words[0]].state.ledger.find(demands[words[0]].uid)
     if own is not None:
         explanation = yield from explain(scope_of(words[0]), demands[words[0]], depth)
-        return msgspec.structs.replace(explanation, asks=_tell_asks(demands), vendors=_tell_held(own, words))
+        return msgspec.structs.replace(explanation, asks=asks, vendors=_tell_held(own, words))
     scope = scope_of(words[0])
     answers = yield from _ask(pod_scheduler, demands, [name for name in scope.names if name not in scope.barred])
     word = answers.obstacle
     explanation = yield from explain(scope_of(word), demands[word], depth)
-    return _combine(explanation, demands, answers, scope, depth)
+    told = _combine(explanation, demands, answers, scope, depth)
+    return msgspec.structs.replace(told, asks=asks)
 
 
 def _ask(pod_scheduler: PodScheduler, demands: Demands, names: Sequence[str]) -> Generator[None, None, _Answers]:
@@ -82,7 +84,6 @@ def _combine(
         explanation,
         outcome="does not fit" if together.node is None else "fits",
         headline=tell_outlook(together.node, together.fitting, len(scope.names), demands[word].preferences),
-        asks=_tell_asks(demands),
         fitting=fitting,
         ranking=tuple(Ranked(node=node, score=round(score, 4)) for node, score in ranking),
         reasons=count_reasons(together.refusals),
@@ -116,8 +117,9 @@ def _tell_held(own: Reservation, words: Sequence[str]) -> tuple[VendorVerdict, .
     )
 
 
-def _tell_asks(demands: Demands) -> tuple[ContainerRequest, ...]:
-    return tuple(ask for _, demand in sorted(demands.items()) for ask in tell_asks(demand))
+def _tell_asks(pod_scheduler: PodScheduler, demands: Demands) -> tuple[ContainerRequest, ...]:
+    profiles = {word: pod_scheduler.by_vendor[word].profile for word in demands}
+    return tuple(ask for word, demand in sorted(demands.items()) for ask in tell_asks(demand, profiles[word]))
 
 
 def _helps_all(remedy: Remedy, others: Mapping[str, Decision]) -> bool:

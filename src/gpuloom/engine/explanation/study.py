@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
+from gpuloom.engine.explanation.cores import unit_of_cores
 from gpuloom.engine.explanation.depth import Depth
 from gpuloom.engine.explanation.details import detail_node, find_obstacle, in_order_of_placing, mark_closed, mark_held
 from gpuloom.engine.explanation.node_fork import Question
@@ -30,6 +31,8 @@ from gpuloom.engine.state.card_table import NO_NODE
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
 from gpuloom.model.request_columns import Headroom
+from gpuloom.model.share import Share
+from gpuloom.vendors.profile import Profile
 from gpuloom.wire.words import encode_unix_time
 
 
@@ -40,12 +43,14 @@ class ExplanationScope:
     names   of all nodes
     barred  nodes that kube-scheduler would not offer, and why
     tell_absence  says why a node has no cards
+    tell_cores  says how many per cent of its card's cores a share is, by node and vendor
     """
 
     scheduler: VendorScheduler
     names: Sequence[str]
     barred: Mapping[str, str] = field(default_factory=dict)
     tell_absence: Callable[[str], str] = lambda _name: ""
+    tell_cores: Callable[[str, str, Share], int] = lambda _node, _word, share: share.cores
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +114,7 @@ class Study:
             pod=PodName(namespace=self.demand.namespace, name=self.demand.name),
             outcome=self.outcome,
             headline=self._headline(len(names)),
-            asks=tuple(tell_asks(self.demand)),
+            asks=tuple(tell_asks(self.demand, self.scope.scheduler.profile)),
             held=self._held(),
             policy=self._policy(),
             candidates=len(names),
@@ -176,10 +181,10 @@ class Study:
                 container=names[place] if place < len(names) else "",
                 uuid=share.uuid,
                 memory_mib=share.memory_mib,
-                cores=share.cores,
+                cores=self.scope.tell_cores(self.own.node, word, share),
                 instance=instances.get((place, device), ""),
             )
-            for containers in self.own.shares.values()
+            for word, containers in self.own.shares.items()
             for place, given in enumerate(containers)
             for device, share in enumerate(given)
         ]
@@ -233,16 +238,17 @@ def tell_stranding(best: str, ranking: Ranking) -> str:
     return f"on {best} {first - second:.2f} cards less are stranded than on the next"
 
 
-def tell_asks(demand: Demand) -> list[ContainerRequest]:
-    """Return what the containers ask for, in the order of the device lists."""
+def tell_asks(demand: Demand, profile: Profile) -> list[ContainerRequest]:
+    """Return what the containers ask of a vendor, in the order of the device lists."""
     return [
-        _ask(container.name, container.phase.value, container.request)
+        _ask(container.name, container.phase.value, container.request, profile)
         for container in demand.containers
         if container.request is not None
     ]
 
 
-def _ask(container: str, phase: str, request: Request) -> ContainerRequest:
+def _ask(container: str, phase: str, request: Request, profile: Profile) -> ContainerRequest:
+    counts = unit_of_cores(profile) == "core"
     percentage = 0 if request.memory_percentage == PERCENTAGE_NOT_SET else request.memory_percentage
     return ContainerRequest(
         container=container,
@@ -251,5 +257,6 @@ def _ask(container: str, phase: str, request: Request) -> ContainerRequest:
         cards=request.cards,
         memory_mib=request.memory_mib,
         memory_percentage=0 if request.memory_mib else percentage,
-        cores=request.cores,
+        cores=0 if counts else request.cores,
+        core_count=request.cores if counts else 0,
     )

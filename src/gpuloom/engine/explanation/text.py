@@ -89,6 +89,8 @@ def tell_explanation(explanation: Explanation) -> Iterator[str]:
 
 def tell_ask(ask: ContainerRequest) -> str:
     """Say what a container asks for."""
+    if ask.core_count:
+        return f"{ask.phase} container {ask.container} asks for {tell_count(ask.core_count, 'core')}"
     if ask.memory_mib:
         memory = f"{ask.memory_mib:,} MiB"
     elif ask.memory_percentage:

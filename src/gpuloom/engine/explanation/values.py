@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 import msgspec
 
 Outcome = Literal[
-    "fits", "does not fit", "held back", "reserved", "bound", "foreign", "asks for no card", "cannot be read"
+    "fits", "does not fit", "held back", "reserved", "bound", "ended", "foreign", "asks for no card", "cannot be read"
 ]
-"""How a pod stands; held back is one that nobody tries to place, whatever is free."""
+"""How a pod stands; held back is one that nobody tries to place, whatever is free, ended one that runs no more."""
 Standing = Literal["satisfied", "in the way", "held"]
 """Of one of several vendors: some node would do, none would, or the pod has its cards."""
 PartName = Literal["slots", "cores", "memory"]
@@ -33,7 +33,10 @@ class PodName(Value, frozen=True, kw_only=True):
 
 
 class ContainerRequest(Value, frozen=True, kw_only=True):
-    """What one container asks of each of its cards: an amount of memory (MiB), or a percentage if that is 0."""
+    """What one container asks of each of its cards: an amount of memory (MiB), or a percentage if that is 0.
+
+    ``core_count`` is a number of cores that is asked for instead, of as many cards as have them.
+    """
 
     container: str
     phase: str = "regular"
@@ -42,6 +45,7 @@ class ContainerRequest(Value, frozen=True, kw_only=True):
     memory_mib: int = 0
     memory_percentage: int = 0
     cores: int = 0
+    core_count: int = 0
 
 
 class Given(Value, frozen=True, kw_only=True):

@@ -46,13 +46,17 @@ class _Record:
 
 @dataclass(slots=True)
 class UseBook:
-    """Figures by node. ``why_not`` says why there are none, or not all; empty where all is known."""
+    """Figures by node. ``why_not`` says why there are none, or not all; empty where all is known.
+
+    total_answered  when the monitor answered whose answer is the oldest of those in ``total``, 0 for never
+    """
 
     clock: Callable[[], float] = lambda: 0.0
     step_s: float = STEP_S
     stale_s: float = 3 * STEP_S
     why_not: str = "the scheduler asks no monitors (--monitor-interval)"
     total: MeasuredUse = NOTHING_KNOWN
+    total_answered: float = 0.0
     is_on: bool = False
     _records: dict[str, _Record] = field(default_factory=dict)
     _hours: Hours = field(default_factory=lambda: Hours(2))
@@ -94,7 +98,9 @@ class UseBook:
             if now - record.answered > self.stale_s:
                 record.memory, record.busy, record.pods = array("q"), array("h"), {}
                 record.sum = NOTHING_KNOWN
-        self.total = _add([record.sum for record in self._records.values()])
+        summed = [record for record in self._records.values() if record.sum.cards]
+        self.total = _add([record.sum for record in summed])
+        self.total_answered = min((record.answered for record in summed), default=0.0)
         self._hours.put(self._slot(), [_percent(self.total), self.total.busy_percent], self._most_held())
 
     def answered(self, node: str) -> float:

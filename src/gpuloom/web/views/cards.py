@@ -4,6 +4,7 @@ from collections.abc import Generator, Iterable, Iterator
 
 import msgspec
 
+from gpuloom.engine.explanation.cores import in_per_cent
 from gpuloom.engine.explanation.details import tell_closers
 from gpuloom.engine.explanation.values import Amount, Closer
 from gpuloom.engine.state.card_table import NO_NODE, CardTable
@@ -11,10 +12,11 @@ from gpuloom.engine.state.ledger import Reservation, card_id
 from gpuloom.model.cards import BY_ADMINISTRATOR, BY_UNREADABLE
 from gpuloom.model.uuids import choose_uuid, may_mean
 from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
+from gpuloom.vendors.profile import Profile
 from gpuloom.web.views.nominated import list_on_node
 from gpuloom.web.views.redaction import redact_closer
 from gpuloom.web.views.source import Source, Viewer
-from gpuloom.web.views.standing import container_names, standing_of
+from gpuloom.web.views.standing import container_names, standing_of, tell_usage
 from gpuloom.web.views.stranded import stranded_on
 from gpuloom.web.views.used import use_of_card, use_of_node, use_of_pod
 from gpuloom.web.views.values import CardView, Holder, LockView, NodeDetail, NodeView
@@ -38,10 +40,11 @@ def list_nodes(source: Source, viewer: Viewer) -> Iterator[NodeView]:
 
 
 def find_card(source: Source, viewer: Viewer, text: str) -> Generator[None, None, CardView | None]:
-    """Return a card with its holders, by its UUID or the beginning of it; None when no node has it.
+    """Return a card with its holders, by its UUID, the beginning of it, or the id of a part; None when no node has it.
 
     Raises AmbiguousUuidError when several cards begin so.
     """
+    text = card_id(text)
     places: dict[str, str] = {}
     for name in source.node_names():
         places.update((card.id, name) for card in source.registered(name) if may_mean(text, card.id))
@@ -78,10 +81,11 @@ def view_node(source: Source, viewer: Viewer, name: str, *, with_hour: bool = Fa
     """Return the sums over a node's cards."""
     node = source.state.nodes.get(name)
     cards = list(_cards(source, name))
+    pods, lock = sum(1 for _ in source.holders(name)), _view_lock(viewer, node)
     if not cards:
         nothing = Amount(used=0, total=0)
         problem = source.parts.nodes.explain_missing_cards(name)
-        return NodeView(name=name, shares=nothing, memory=nothing, cores=nothing, problem=problem)
+        return NodeView(name=name, shares=nothing, memory=nothing, cores=nothing, pods=pods, problem=problem, lock=lock)
     return NodeView(
         name=name,
         cards=len(cards),
@@ -93,9 +97,9 @@ def view_node(source: Source, viewer: Viewer, name: str, *, with_hour: bool = Fa
         memory=_sum(card.memory for card in cards),
         cores=_sum(card.cores for card in cards),
         score=round(source.state.cluster.score_of(name), 4),
-        pods=sum(1 for _ in source.holders(name)),
+        pods=pods,
         problem=explain_unschedulable(node) if node else "",
-        lock=_view_lock(viewer, node),
+        lock=lock,
         used=use_of_node(source, name, with_hour=with_hour),
         stranded=stranded_on(source, name),
     )
@@ -114,8 +118,8 @@ def _hold(source: Source, viewer: Viewer, card: CardView, held: list[Reservation
 
 
 def _view_holder(source: Source, viewer: Viewer, vendor: str, uuid: str, held: Reservation) -> Holder | None:
-    usages = held.usage_by_vendor().get(vendor, {})
-    mine = [usage for card, usage in usages.items() if card_id(card) == uuid]
+    usages = held.usage_by_vendor().get(vendor, {}).items()
+    mine = [tell_usage(source, held, vendor, card, usage) for card, usage in usages if card_id(card) == uuid]
     if not mine:
         return None
     names = container_names(source, held)
@@ -153,22 +157,24 @@ def _view_lock(viewer: Viewer, node: Node | None) -> LockView | None:
 def _cards(source: Source, name: str) -> Iterator[CardView]:
     """Give a node's cards, by vendor in the order in which vendors are asked."""
     for word in sorted(source.state.cluster.words_of(name)):
-        yield from _cards_of(source.state.cluster[word].table, name, word)
+        yield from _cards_of(source.state.cluster[word].table, name, source.state.cluster.catalog[word])
 
 
-def _cards_of(table: CardTable, name: str, word: str) -> Iterator[CardView]:
+def _cards_of(table: CardTable, name: str, profile: Profile) -> Iterator[CardView]:
     registered = table.registered(name)
     position = table.positions.get(name, NO_NODE)
     if registered is None or position == NO_NODE:
         return
     rows, cards = table.rows_of(position), table.cards
-    columns = (cards.healthy, cards.cordoned, cards.used_slots, cards.used_memory_mib, cards.used_cores)
-    facts = zip(registered.cards, *(column[rows].tolist() for column in columns), strict=True)
-    for card, healthy, cordoned, slots, memory_mib, cores in facts:
+    plain = (cards.healthy, cards.cordoned, cards.used_slots, cards.used_memory_mib)
+    cores_of = in_per_cent(profile, cards.used_cores[rows], cards.total_cores[rows])
+    columns = (*(column[rows] for column in plain), *cores_of)
+    facts = zip(registered.cards, *(column.tolist() for column in columns), strict=True)
+    for card, healthy, cordoned, slots, memory_mib, cores, all_cores in facts:
         yield CardView(
             node=name,
             uuid=card.id,
-            vendor=word,
+            vendor=profile.word,
             index=card.index,
             model=card.model,
             mode=card.mode,
@@ -178,5 +184,5 @@ def _cards_of(table: CardTable, name: str, word: str) -> Iterator[CardView]:
             closed=cordoned >= BY_UNREADABLE,
             shares=Amount(used=slots, total=card.count),
             memory=Amount(used=memory_mib, total=card.memory_mib),
-            cores=Amount(used=cores, total=card.cores),
+            cores=Amount(used=cores, total=all_cores),
         )

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from gpuloom.engine.explanation.cores import share_in_per_cent
 from gpuloom.engine.explanation.depth import STANDARD, Depth
 from gpuloom.engine.explanation.hosts import suggest_labels, suggest_less, sum_up_hosts, tell_nodes
 from gpuloom.engine.explanation.several import explain_all
@@ -20,6 +21,7 @@ from gpuloom.scheduler.admission.offers import ClusterOffers
 from gpuloom.scheduler.admission.patch import apply_patch
 from gpuloom.scheduler.admission.review import Known, add_warnings, review_pod
 from gpuloom.scheduler.pods.pending import APART, REFUSED_BEFORE, cause_of, tell_hold
+from gpuloom.web.views.ended import tell_end
 from gpuloom.web.views.hosts import CardsApart, Hosts, find_barred, find_unknown_in, judge_cards, judge_hosts
 from gpuloom.web.views.nominated import find_nomination, tell_eviction, tell_nomination
 from gpuloom.web.views.preempting import VictimFacts, plan_on, tell_victims
@@ -72,6 +74,9 @@ def explain_pod(
     ``offered`` are the nodes that kube-scheduler offers; otherwise those count that take the pod by what its filters
     check, and that it offered at its last try.
     """
+    if ended := tell_end(pod):
+        name = viewer.name(pod.namespace, pod.name)
+        return _say_why(Explanation(pod=name, outcome="ended", headline=ended))
     has_its_node = source.state.cluster.ledger.find(pod.metadata.uid) is not None
     hosts = None if has_its_node or offered is not None else (yield from judge_hosts(source, pod))
     explanation = yield from _explain(source, viewer, pod, depth, hosts, offered)
@@ -204,6 +209,7 @@ def _scene(
         names,
         barred,
         lambda name: source.parts.nodes.explain_missing_cards(name, profile),
+        lambda node, word, share: share_in_per_cent(source.state.cluster, node, word, share.uuid, share.cores),
     )
 
 

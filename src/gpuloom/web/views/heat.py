@@ -5,10 +5,12 @@ from operator import add
 
 import numpy as np
 
+from gpuloom.engine.explanation.cores import in_per_cent
 from gpuloom.engine.explanation.values import Value
 from gpuloom.engine.state.card_table import CardTable
 from gpuloom.model.cards import BY_ADMINISTRATOR, Ints
 from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
+from gpuloom.vendors.profile import Profile
 from gpuloom.web.views.source import Source
 
 _USABLE, _CLOSED, _CORDONED, _UNHEALTHY = "01234", "vwxyz", "abcde", "ABCDE"
@@ -78,9 +80,9 @@ def list_tiles(source: Source) -> Generator[None, None, list[Tile]]:
     """Return every node in order of names; worked out in steps."""
     letters: dict[str, str] = {}
     sums: dict[str, list[int]] = {}
-    for table in source.state.cluster.tables:
+    for profile, table in source.tables():
         if table.positions:
-            yield from _look_at(table, letters, sums)
+            yield from _look_at(profile, table, letters, sums)
     yield
     tiles = []
     for number, name in enumerate(source.node_names()):
@@ -107,11 +109,14 @@ def _make_tile(name: str, letters: str, sums: list[int], problem: str) -> Tile:
     )
 
 
-def _look_at(table: CardTable, letters: dict[str, str], sums: dict[str, list[int]]) -> Generator[None, None, None]:
+def _look_at(
+    profile: Profile, table: CardTable, letters: dict[str, str], sums: dict[str, list[int]]
+) -> Generator[None, None, None]:
     """Add what one vendor's cards say to the nodes that have some; as they were when this began."""
     cards = table.cards
-    uses = (cards.used_memory_mib, cards.used_cores, cards.used_slots)
-    totals = (cards.total_memory_mib, cards.total_cores, cards.count)
+    used_cores, total_cores = in_per_cent(profile, cards.used_cores, cards.total_cores)
+    uses = (cards.used_memory_mib, used_cores, cards.used_slots)
+    totals = (cards.total_memory_mib, total_cores, cards.count)
     facts = np.array((*uses, *totals, cards.healthy, cards.cordoned))
     columns = [np.bincount(cards.node, column, minlength=len(table.names)) for column in facts[:6]]
     amounts = np.array(columns).astype(int).T.tolist()

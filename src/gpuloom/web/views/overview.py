@@ -4,9 +4,11 @@ from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from typing import Literal
 
+import msgspec
 import numpy as np
 
 from gpuloom import __version__
+from gpuloom.engine.explanation.cores import CoreUnit, in_per_cent, unit_of_cores
 from gpuloom.engine.explanation.values import Amount
 from gpuloom.engine.state.card_table import NO_NODE, CardTable
 from gpuloom.engine.state.ledger import Ledger, ReservationStatus
@@ -22,7 +24,7 @@ from gpuloom.web.views.values import ModelView, Overview, QuotaView
 
 _PODS_A_STEP = 200
 _NODES_A_STEP = 200
-_Unit = Literal["MiB", "%"]
+_Unit = Literal["MiB"] | CoreUnit
 
 
 def view_overview(source: Source) -> Generator[None, None, Overview]:
@@ -77,9 +79,14 @@ def _count_idle(state: SchedulerState) -> Generator[None, None, int]:
 
 
 def _every_card(source: Source) -> Iterator[Cards]:
-    """Give the cards of each vendor that belong to a node."""
-    for table in source.state.cluster.tables:
-        yield table.cards.rows(table.cards.node != NO_NODE)
+    """Give the cards of each vendor that belong to a node, cores in per cent of a card."""
+    for profile, table in source.tables():
+        yield _tell_cores(profile, table.cards.rows(table.cards.node != NO_NODE))
+
+
+def _tell_cores(profile: Profile, cards: Cards) -> Cards:
+    used, total = in_per_cent(profile, cards.used_cores, cards.total_cores)
+    return msgspec.structs.replace(cards, used_cores=used, total_cores=total)
 
 
 def list_quotas(source: Source, viewer: Viewer, namespace: str = "") -> Iterator[QuotaView]:
@@ -107,7 +114,7 @@ def _find_units(catalog: Iterable[Profile]) -> Mapping[str, tuple[_Unit, int]]:
     units: dict[str, tuple[_Unit, int]] = {}
     for profile in catalog:
         units.setdefault(profile.resources.memory, ("MiB", max(profile.request.memory_factor, 1)))
-        units.setdefault(profile.resources.cores, ("%", 1))
+        units.setdefault(profile.resources.cores, (unit_of_cores(profile), 1))
     units.pop("", None)
     return units
 
@@ -141,9 +148,9 @@ def find_nodes_with(source: Source, model: str) -> Generator[None, None, set[str
 
 
 def _find_models(source: Source) -> Generator[None, None, dict[str, list[tuple[CardTable, Cards]]]]:
-    """Find the cards of each model; two vendors may call cards alike."""
+    """Find the cards of each model, cores in per cent of a card; two vendors may call cards alike."""
     models: dict[str, list[tuple[CardTable, Cards]]] = {}
-    for table in source.state.cluster.tables:
+    for profile, table in source.tables():
         kinds: dict[str, list[int]] = {}
         for kind, (model, _) in enumerate(table.kinds):
             kinds.setdefault(model, []).append(kind)
@@ -151,7 +158,7 @@ def _find_models(source: Source) -> Generator[None, None, dict[str, list[tuple[C
             yield
             which = (table.cards.node != NO_NODE) & np.isin(table.cards.kind, numbers)
             if which.any():
-                models.setdefault(model, []).append((table, table.cards.rows(which)))
+                models.setdefault(model, []).append((table, _tell_cores(profile, table.cards.rows(which))))
     return models
 
 

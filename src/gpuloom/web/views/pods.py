@@ -16,7 +16,7 @@ from gpuloom.scheduler.pods.pending import APART, cause_of, look_for_pending, re
 from gpuloom.web.views.hosts import find_unknown_in, judge_cards, judge_hosts, read_demand_of
 from gpuloom.web.views.nominated import find_nomination
 from gpuloom.web.views.source import Source, Viewer
-from gpuloom.web.views.standing import list_given, standing_of
+from gpuloom.web.views.standing import list_given, standing_of, sum_usage
 from gpuloom.web.views.used import use_of_pod
 from gpuloom.web.views.values import PendingView, PodView
 from gpuloom.wire.errors import WireError
@@ -40,7 +40,7 @@ def list_pods(source: Source, viewer: Viewer, namespace: str = "") -> Iterator[P
 
 def view_pod(source: Source, viewer: Viewer, held: Reservation) -> PodView:
     """Return what a pod has."""
-    usage = [amount for by_card in held.usage_by_vendor().values() for amount in by_card.values()]
+    usage = sum_usage(source, held)
     return PodView(
         pod=viewer.name(held.namespace, held.name),
         uid=held.uid,
@@ -48,8 +48,8 @@ def view_pod(source: Source, viewer: Viewer, held: Reservation) -> PodView:
         standing=standing_of(held),
         since=encode_unix_time(held.decided_at),
         shares=list_given(source, held),
-        memory_mib=sum(amount.memory_mib for amount in usage),
-        cores=sum(amount.cores for amount in usage),
+        memory_mib=usage.memory_mib,
+        cores=usage.cores,
         used=use_of_pod(source, held),
     )
 
@@ -125,7 +125,7 @@ def _view_pending(source: Source, pod: Pod, asked: dict[object, _Answer]) -> Gen
         # Where both say no, one no is enough.
         said = tell_wait(view.cause) or "kube-scheduler said last"
         headline = f"{headline} by now: {_TRY_AGAIN}" + (f"; {said}: {words}" if words else "")
-    asks = tuple(ask for demand in demands.values() for ask in tell_asks(demand))
+    asks = tuple(ask for word, demand in demands.items() for ask in tell_asks(demand, catalog[word]))
     return msgspec.structs.replace(view, asks=asks, headline=headline, fits=fits, reasons=reasons, host=host)
 
 

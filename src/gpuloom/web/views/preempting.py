@@ -15,8 +15,10 @@ from gpuloom.engine.state.budgets import Budgets
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.model.request_columns import UNBOUNDED
 from gpuloom.scheduler.durations import format_seconds
+from gpuloom.web.views.ended import tell_end
 from gpuloom.web.views.hosts import find_barred, judge_hosts
 from gpuloom.web.views.source import Source, Viewer
+from gpuloom.web.views.standing import tell_usage
 from gpuloom.web.views.values import HeldShare, PreemptionView, VictimView
 from gpuloom.wire.objects import Pod
 from gpuloom.wire.words import encode_unix_time
@@ -124,6 +126,8 @@ def _tell_too_young(min_age_s: float) -> str:
 
 def _find_objection(source: Source, pod: Pod) -> str:
     """Say why nobody is ever evicted for such a pod, nothing if somebody may be."""
+    if ended := tell_end(pod):
+        return f"it {ended}"
     held = source.state.cluster.ledger.find(pod.metadata.uid)
     if held is not None or pod.spec.node_name:
         return f"it has its node already, {held.node if held is not None else pod.spec.node_name}"
@@ -131,8 +135,6 @@ def _find_objection(source: Source, pod: Pod) -> str:
         return f"room is being made for it on {nominated.node} already"
     if not source.state.asks_for_cards(pod):
         return "it asks for no card: kube-scheduler places it alone"
-    if pod.is_over or pod.is_terminating:
-        return "it has ended, or is being deleted"
     try:
         source.state.read_demands(pod)
     except PolicyError as error:
@@ -220,10 +222,9 @@ def _view_victim(source: Source, viewer: Viewer, one: PotentialVictim) -> Victim
 
 def _each_share(source: Source, held: Reservation) -> Generator[HeldShare, None, None]:
     for word, usages in held.usage_by_vendor().items():
-        bits = source.state.settings.catalog[word].fit.bits
         for uuid, usage in usages.items():
-            cores = usage.cores.bit_count() if bits else usage.cores
-            yield HeldShare(uuid=uuid, memory_mib=usage.memory_mib, cores=cores)
+            told = tell_usage(source, held, word, uuid, usage)
+            yield HeldShare(uuid=uuid, memory_mib=told.memory_mib, cores=told.cores)
 
 
 def tell_victims(viewer: Viewer, pod: Pod, plan: PreemptionPlan, why_not: str) -> str:

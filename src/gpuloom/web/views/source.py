@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.explanation.values import PodName
 from gpuloom.engine.planning.preemption.lowest_priorities import LowestPriorities
+from gpuloom.engine.state.card_table import CardTable
 from gpuloom.engine.state.ledger import Reservation, card_id
 from gpuloom.model.card import Card
 from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
 from gpuloom.scheduler.parts import Parts
 from gpuloom.scheduler.state import SchedulerState
+from gpuloom.vendors.profile import Profile
 from gpuloom.web.monitors.book import UseBook
 from gpuloom.web.stranded import StrandedBook
 from gpuloom.web.views.values import DecisionView
@@ -76,6 +78,11 @@ class Source:
         """Return a node's cards, of whatever vendor."""
         tables = (table.registered(node) for table in self.state.cluster.tables)
         return [card for found in tables if found is not None for card in found.cards]
+
+    def tables(self) -> Iterator[tuple[Profile, CardTable]]:
+        """Give each vendor with the table of its cards."""
+        cluster = self.state.cluster
+        return ((profile, cluster[profile.word].table) for profile in cluster.catalog)
 
     def cards_of(self, held: Reservation) -> set[str]:
         """Return the ids of the cards that a pod holds something of."""

@@ -2,8 +2,12 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
+from gpuloom.engine.explanation.cores import share_in_per_cent
 from gpuloom.engine.explanation.values import Given
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
+from gpuloom.engine.state.usage import NOTHING, Usage
 from gpuloom.scheduler.pods.trim import TrimmedPod
 from gpuloom.web.views.source import Source
 from gpuloom.web.views.values import Standing
@@ -24,17 +28,30 @@ def container_names(source: Source, held: Reservation) -> Sequence[str]:
 
 def list_given(source: Source, held: Reservation) -> tuple[Given, ...]:
     """Return the shares of a pod, container by container."""
-    names = container_names(source, held)
+    names, cluster = container_names(source, held), source.state.cluster
     instances = {(one.container_index, one.device_index): one.profile for one in held.instances}
     return tuple(
         Given(
             container=names[place] if place < len(names) else f"#{place}",
             uuid=share.uuid,
             memory_mib=share.memory_mib,
-            cores=share.cores,
+            cores=share_in_per_cent(cluster, held.node, word, share.uuid, share.cores),
             instance=instances.get((place, device), ""),
         )
-        for given in held.shares.values()
+        for word, given in held.shares.items()
         for place, shares in enumerate(given)
         for device, share in enumerate(shares)
     )
+
+
+def tell_usage(source: Source, held: Reservation, word: str, uuid: str, usage: Usage) -> Usage:
+    """Return what a pod holds of one card, or of a part of it, with cores in per cent of the card."""
+    cores = share_in_per_cent(source.state.cluster, held.node, word, uuid, usage.cores)
+    return usage if cores == usage.cores else msgspec.structs.replace(usage, cores=cores)
+
+
+def sum_usage(source: Source, held: Reservation) -> Usage:
+    """Sum what a pod holds of all its cards, cores in per cent of a card."""
+    by_vendor = held.usage_by_vendor().items()
+    told = (tell_usage(source, held, word, uuid, one) for word, by_card in by_vendor for uuid, one in by_card.items())
+    return sum(told, start=NOTHING)

@@ -24,9 +24,10 @@ Standing = Literal["reserved", "bound"]
 class UsedView(Value, frozen=True, kw_only=True):
     """What is really in use of cards, as monitors said at a time; what is not known is absent, never zero.
 
-    ``memory`` and ``busyPercent`` (load, on average) are of so many ``cards``. ``memoryHour`` and ``busyHour`` are 60
-    points in per cent of the memory and load, ``pointSeconds`` apart (an hour where that is 60), oldest first, null
-    where not known; they are not in lists. All of this is absent where no monitors are asked.
+    ``memory`` and ``busyPercent`` (load, on average) are of so many ``cards``, of several nodes as of the oldest time.
+    ``memoryHour`` and ``busyHour`` are 60 points in per cent of the memory and load, ``pointSeconds`` apart (an hour
+    where that is 60), oldest first, null where not known; they are not in lists. All of this is absent where no
+    monitors are asked.
     """
 
     memory: Amount | None = None
@@ -133,7 +134,7 @@ class NominationView(Value, frozen=True, kw_only=True):
     node: str
     cards: tuple[str, ...] = ()
     priority: int = 0
-    since: str = ""
+    since: Moment = ""
     waits_for: tuple[PodName, ...] = ()
 
 
@@ -188,12 +189,13 @@ class PendingView(Value, frozen=True, kw_only=True):
 class QuotaView(Value, frozen=True, kw_only=True):
     """One resource of one namespace: how much its pods hold, and how much they may (absent: no limit).
 
-    ``unit`` is that of both: MiB, or per cent of a card; older schedulers do not say it.
+    ``unit`` is that of both: MiB, per cent of a card, or whole cores or compute units where cards give those out; older
+    schedulers do not say it.
     """
 
     namespace: str
     resource: str
-    unit: Literal["MiB", "%", ""] = ""
+    unit: Literal["MiB", "%", "core", "compute unit", ""] = ""
     used: int
     limit: int | None = None
 

@@ -1,6 +1,5 @@
 """The decisions made last, and one of them as it was."""
 
-from gpuloom.scheduler.filter.history import MOST_DECISIONS
 from gpuloom.web.api import WebApi, need_pods
 from gpuloom.web.dashboard.asked import Asked, cut_rows, turn
 from gpuloom.web.dashboard.drawing import draw, draw_items
@@ -13,7 +12,7 @@ async def make_decisions(api: WebApi, asked: Asked) -> DashboardPage:
     namespace = asked.option("namespace")
     if namespace:
         need_pods(asked.viewer, namespace)
-    decisions = list_decisions(api.source, asked.viewer, namespace, MOST_DECISIONS)
+    decisions = list_decisions(api.source, asked.viewer, namespace)
     found = await api.pace.collect(cut_rows(decisions, asked))
     rows, turning = turn(asked, found)
     items = await api.pace.collect(draw_items("decisions", "row", {f"d-{row.number}": row for row in rows}))
@@ -34,7 +33,7 @@ async def make_decisions(api: WebApi, asked: Asked) -> DashboardPage:
 async def make_decision(api: WebApi, asked: Asked) -> DashboardPage:
     """Show one decision as it was made."""
     text = asked.name("number")
-    decision = view_decision(api.find_decision(text, asked.viewer))
+    decision = view_decision(api.source, api.find_decision(text, asked.viewer))
     return DashboardPage(
         title=f"Decision {text}",
         here="/decisions",

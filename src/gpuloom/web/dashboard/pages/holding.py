@@ -3,7 +3,7 @@
 from collections.abc import Generator
 from typing import Any
 
-from gpuloom.engine.state.ledger import Reservation
+from gpuloom.engine.state.ledger import Reservation, card_id
 from gpuloom.web.api import WebApi, need_pods
 from gpuloom.web.dashboard.asked import Asked, count_needed, cut_rows, turn
 from gpuloom.web.dashboard.drawing import draw, draw_items
@@ -11,7 +11,7 @@ from gpuloom.web.dashboard.regions import DashboardPage, Listing
 from gpuloom.web.dashboard.sorting import Sorting, read_sorting, take_first
 from gpuloom.web.views.pods import view_pod
 from gpuloom.web.views.source import Source
-from gpuloom.web.views.standing import standing_of
+from gpuloom.web.views.standing import standing_of, sum_usage
 
 FILTERS = ("q", "namespace", "node", "standing")
 _COLUMNS = {"name": False, "node": False, "state": False, "cards": True, "memory": True, "cores": True, "since": True}
@@ -25,7 +25,7 @@ async def make_pods(api: WebApi, asked: Asked) -> DashboardPage:
     sorting = read_sorting(asked, _COLUMNS)
     chosen = await api.pace.finish(_choose(api.source, asked))
     first = await api.pace.finish(
-        take_first(chosen, count_needed(asked), _rank(sorting), is_reversed=sorting.is_reversed)
+        take_first(chosen, count_needed(asked), _rank(api.source, sorting), is_reversed=sorting.is_reversed)
     )
     found = await api.pace.collect(view_pod(api.source, asked.viewer, one) for one in cut_rows(first, asked))
     rows, turning = turn(asked, found)
@@ -63,7 +63,7 @@ def _choose(source: Source, asked: Asked) -> Generator[None, None, list[Reservat
     return found
 
 
-def _rank(sorting: Sorting) -> Any:
+def _rank(source: Source, sorting: Sorting) -> Any:
     """Return by what pods are sorted; those that are alike come in the order of their names."""
 
     def rank(held: Reservation) -> object:
@@ -71,9 +71,9 @@ def _rank(sorting: Sorting) -> Any:
             "name": lambda: held.full_name,
             "node": lambda: held.node,
             "state": lambda: standing_of(held),
-            "cards": lambda: len({share.uuid for share, _ in held.each_share()}),
-            "memory": lambda: held.memory_mib,
-            "cores": lambda: sum(share.cores for share, is_held in held.each_share() if is_held),
+            "cards": lambda: len({card_id(share.uuid) for share, _ in held.each_share()}),
+            "memory": lambda: sum_usage(source, held).memory_mib,
+            "cores": lambda: sum_usage(source, held).cores,
             "since": lambda: held.decided_at,
         }
         return values[sorting.key](), held.full_name

@@ -5,7 +5,7 @@ from collections.abc import Generator, Iterator
 import msgspec
 
 from gpuloom.engine.explanation.depth import STANDARD, Depth
-from gpuloom.engine.explanation.values import Explanation
+from gpuloom.engine.explanation.values import Explanation, Outcome
 from gpuloom.web.api import WebApi, need_pods
 from gpuloom.web.dashboard.asked import Asked, cut_rows, turn
 from gpuloom.web.dashboard.drawing import draw, draw_items
@@ -16,6 +16,8 @@ from gpuloom.web.views.nominated import find_nomination
 from gpuloom.web.views.pods import find_pending, list_pending, pick_pending
 from gpuloom.web.views.used import use_of_pod
 from gpuloom.web.views.values import NominationView, PendingView
+
+_NOT_WAITING: frozenset[Outcome] = frozenset({"bound", "reserved", "ended", "foreign"})
 
 
 async def make_pending(api: WebApi, asked: Asked) -> DashboardPage:
@@ -54,7 +56,7 @@ async def make_pod(api: WebApi, asked: Asked) -> DashboardPage:
     if held is not None:
         regions["use"] = draw("pods", "use", use_of_pod(api.source, held), api.source.book.why_not)
     regions["details"] = await api.pace.finish(draw_details(explanation, asked.path, asked.option("node")))
-    here = "/pods" if explanation.held is not None else "/pending"
+    here = "/pods" if explanation.outcome in _NOT_WAITING else "/pending"
     return DashboardPage(title=f"Pod {namespace}/{name}", here=here, regions=regions)
 
 
