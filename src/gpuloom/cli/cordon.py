@@ -2,7 +2,7 @@
 
 import asyncio
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Annotated, Literal
 
@@ -11,26 +11,22 @@ from cyclopts import Parameter
 from gpuloom.cli.asking.flags import ClusterFlags, OutputFlags
 from gpuloom.cli.asking.printing import print_value, write_lines
 from gpuloom.cli.asking.progress import show_work
-from gpuloom.cli.asking.running import CARD, drop_kind, run_for_people
+from gpuloom.cli.asking.running import run_for_people
+from gpuloom.cli.cardplaces import find_card, find_card_to_close
 from gpuloom.cli.draining import DrainPlan, plan_drain
 from gpuloom.cli.evicting import confirm, evict_pod
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.client.clusters import open_cluster
 from gpuloom.engine.explanation.counting import tell_count
 from gpuloom.engine.state.ledger import card_id
-from gpuloom.kube import FULL_PODS, NODES, ApiError, KubeClient
+from gpuloom.kube import FULL_PODS, ApiError, KubeClient
 from gpuloom.kube.cordons import CardPlace, write_cordon
-from gpuloom.model.uuids import AmbiguousUuidError, choose_uuid, may_mean
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.fullpods import FullPod
-from gpuloom.wire.keys import NODE_CORDON
-from gpuloom.wire.objects import Node, Pod
-from gpuloom.wire.register import decode_register
+from gpuloom.wire.objects import Pod
 from gpuloom.wire.shares import decode_shares
-from gpuloom.wire.words import decode_list
 
 _CLUSTER = ClusterFlags()
-_REGISTER = ("hami.io/node-", "-register")
 _ALLOCATED = "devices-allocated"
 
 
@@ -69,7 +65,7 @@ def drain_card(
     cluster: ClusterFlags = _CLUSTER,
     output: Annotated[Literal["text", "json", "yaml"], Parameter(name=["--output", "-o"])] = "text",
 ) -> ExitCode:
-    """Close a card to new pods and evict those that are on it, asking first.
+    """Close a card to new pods, then ask and evict those that are on it. After a no the card stays closed.
 
     Before anything changes it tells which pods are on the card, and whether each would find room elsewhere: one after
     another, oldest first, as if all had left and the card took no new pods. Cards and quotas are looked at, and
@@ -110,49 +106,15 @@ def drain_card(
 
 async def _set_cordon(card: str, cluster: ClusterFlags, *, is_closed: bool) -> None:
     async with open_cluster(cluster.way) as (client, _):
-        place = await _find_card(client, card)
+        place = await find_card_to_close(client, card) if is_closed else (await find_card(client, card)).place
         changed = await write_cordon(client, place, is_closed=is_closed)
         word = "cordoned" if is_closed else "uncordoned"
         sys.stdout.write(f"card {place.uuid} of node {place.node} {word if changed else f'already {word}'}\n")
 
 
-async def _find_card(client: KubeClient, card: str) -> CardPlace:
-    """Find the node of a card.
-
-    Raises CommandError when there is none, or several.
-    """
-    nodes, _ = await client.list_all(NODES)
-    text = drop_kind(card, CARD)
-    places = [place for node in nodes for place in _cards_of(node) if may_mean(text, place.uuid)]
-    try:
-        uuid = choose_uuid(text, [place.uuid for place in places])
-    except AmbiguousUuidError as error:
-        raise CommandError(str(error), ExitCode.USAGE) from error
-    if uuid is None:
-        raise CommandError(f"no node has a card {card}: see gpuloom cards")
-    found, *others = (place for place in places if place.uuid == uuid)
-    if others:
-        nodes_told = ", ".join(place.node for place in (found, *others[:2]))
-        raise CommandError(f"several nodes have registered a card {uuid} ({nodes_told}): find out which one has it")
-    return found
-
-
-def _cards_of(node: Node) -> Iterator[CardPlace]:
-    """Give the cards that a node registered, of whatever vendor; closed ones that are gone can be opened too."""
-    closed = decode_list(node.annotations.get(NODE_CORDON, ""))
-    uuids = dict.fromkeys(closed)
-    for key, text in node.annotations.items():
-        if key.startswith(_REGISTER[0]) and key.endswith(_REGISTER[1]):
-            try:
-                uuids.update((card.id, None) for card in decode_register(text))
-            except WireError:
-                continue
-    return (CardPlace(node.name, uuid) for uuid in uuids)
-
-
 async def _drain(card: str, cluster: ClusterFlags, *, yes: bool, force: bool, timeout_s: float) -> None:
     async with open_cluster(cluster.way) as (client, _):
-        place = await _find_card(client, card)
+        place = await find_card_to_close(client, card)
         pods = await _pods_on(client, place)
         await _tell_plan(client, place, pods)
         await write_cordon(client, place, is_closed=True)
@@ -171,7 +133,7 @@ async def _drain(card: str, cluster: ClusterFlags, *, yes: bool, force: bool, ti
 
 async def _look_ahead(card: str, cluster: ClusterFlags, take: Callable[[DrainPlan], object]) -> None:
     async with open_cluster(cluster.way) as (client, _):
-        place = await _find_card(client, card)
+        place = await find_card_to_close(client, card)
         take(await plan_drain(client, place.node, place.uuid, await _pods_on(client, place)))
 
 

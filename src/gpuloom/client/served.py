@@ -119,7 +119,10 @@ class ServedReader:
 
         Raises NoWayError.
         """
-        await self._call("GET", "/quotas", {"limit": "0"})
+        try:
+            await self._call("GET", "/quotas", {"limit": "0"})
+        except UnknownObjectError as error:
+            raise NoWayError(f"{self.place} does not lead to the scheduler: {error}") from error
 
     async def _get(
         self,

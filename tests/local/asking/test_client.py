@@ -190,6 +190,8 @@ async def test_nothing_is_sent_to_who_is_not_the_scheduler(stage: Stage, tmp_pat
 async def test_wrong_parameters_are_told_apart_from_silence(stage: Stage, tmp_path: Path) -> None:
     with pytest.raises(MisusedError, match=r"^service 'nothing' names no Service: give NAMESPACE/NAME"):
         await ask(stage, SchedulerClient.nodes, service="nothing")
+    with pytest.raises(UnansweredError, match=r'kube-system/none does not lead .*: services "none" not found'):
+        await ask(stage, SchedulerClient.nodes, service="kube-system/none")
     with pytest.raises(UnansweredError, match=r"or correct server$"):
         await ask(stage, SchedulerClient.nodes, server="http://127.0.0.1:9")
     with pytest.raises(MisusedError, match="server is 5, which is no text"):

@@ -55,6 +55,15 @@ async def test_top_says_that_no_monitor_tells_what_is_used_where_the_pages_do_no
     assert "what is really used is not known: no monitor found" in said.err
 
 
+async def test_a_service_that_is_not_there_is_told_and_the_api_servers_objects_answer(stage: Stage) -> None:
+    said = await stage.gpuloom("pods", "-o", "name", "--service", "kube-system/none")
+    assert (said.code, said.out) == (0, "pod/runs\n")
+    assert said.err == (
+        "gpuloom: answered from the API server's objects, not by the scheduler: "
+        'Service kube-system/none does not lead to the scheduler: services "none" not found\n'
+    )
+
+
 async def test_top_of_a_recording_says_that_it_does_not_tell(stage: Stage) -> None:
     snapshot = await stage.gpuloom("snapshot")
     said = await stage.gpuloom("top", "cards", "--from", "-", stdin=snapshot.out)

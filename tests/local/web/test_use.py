@@ -15,6 +15,7 @@ from local.scheduler.clock import poll
 from local.scheduler.site import DEFAULTS, Site, card, open_site
 from local.web.pages import Pages
 from local.web.scenes import run_pod
+from structlog.testing import capture_logs
 
 from gpuloom.web.monitors import asking
 from gpuloom.web.monitors.asking import MonitorAddress, MonitorClient
@@ -211,9 +212,19 @@ async def say_nan(_request: web.Request) -> web.StreamResponse:
 async def test_a_monitor_that_does_not_answer_well_is_named(used: Used, answer: Answer, words: str) -> None:
     used.monitor.answer = answer
     seen = await see_until(used, "/overview", lambda one: "do not answer" in one.get("whyNotUsed", ""))
-    assert seen["whyNotUsed"].startswith("1 of 1 monitors do not answer: the monitor of node n1 (gpu-system/n1)")
+    assert seen["whyNotUsed"].startswith("1 of 1 monitors do not answer: the monitor of node n1 ")
     assert words in seen["whyNotUsed"]
     assert words in await used.read("/nodes")
+
+
+async def test_the_pod_of_a_monitor_is_named_to_administrators_alone(used: Used) -> None:
+    with capture_logs() as logs:
+        used.monitor.answer = refuse
+        seen = await see_until(used, "/overview", lambda one: "do not answer" in one.get("whyNotUsed", ""))
+    assert "gpu-system" not in seen["whyNotUsed"]
+    assert [line.get("pod") for line in logs if line["event"] == "monitors do not answer"] == ["gpu-system/n1"]
+    for page in ("/", "/nodes", "/nodes/n1", "/pods"):
+        assert "gpu-system" not in await used.read(page)
 
 
 async def test_why_nothing_is_known_is_said_until_the_next_round_has_ended(used: Used) -> None:

@@ -1,5 +1,6 @@
 """``gpuloom fits``: would it fit, where, how many of them."""
 
+from collections.abc import Iterable
 from typing import Annotated
 
 from cyclopts import Parameter
@@ -14,6 +15,7 @@ from gpuloom.cli.asking.flags import (
     SourceFlags,
 )
 from gpuloom.cli.asking.manifests import Wanted, read_manifests
+from gpuloom.cli.asking.namespaces import refuse_missing
 from gpuloom.cli.asking.printing import print_value, write_lines
 from gpuloom.cli.asking.reader import Reader
 from gpuloom.cli.asking.running import ask
@@ -49,11 +51,10 @@ def check_fit(
     outcomes: list[ExitCode] = []
 
     async def question(reader: Reader) -> None:
-        told = []
-        for one in wanted:
-            fits = await reader.fits(one.manifest, one.namespace or namespace or reader.namespace, depth.depth)
-            outcomes.append(_judge(one, fits))
-            told.append((one, fits))
+        default = namespace or reader.namespace
+        told = [(one, await reader.fits(one.manifest, one.namespace or default, depth.depth)) for one in wanted]
+        await refuse_missing(source, _list_needed(wanted, default))
+        outcomes.extend(_judge(one, fits) for one, fits in told)
         if form.output in {"json", "yaml"}:
             items = [{"name": one.name, "replicas": one.replicas, "fits": fits} for one, fits in told]
             print_value({"items": items}, form)
@@ -65,6 +66,12 @@ def check_fit(
     ask(source, question)
     # A no says more than what is not known.
     return min(filter(None, outcomes), default=ExitCode.YES)
+
+
+def _list_needed(wanted: Iterable[Wanted], default: str) -> list[str]:
+    """List the namespaces of the pods that the file does not make itself."""
+    needed = (name for one in wanted if (name := one.namespace or default) not in one.namespaces_beside)
+    return list(dict.fromkeys(needed))
 
 
 def _judge(wanted: Wanted, fits: Fits) -> ExitCode:

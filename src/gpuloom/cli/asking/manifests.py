@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,17 @@ _MAKERS = frozenset({"Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Jo
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """A pod in JSON, and how many of it its manifest asks for; ``name`` is ``Kind/name``."""
+    """A pod in JSON, and how many of it its manifest asks for.
+
+    name               ``Kind/name``
+    namespaces_beside  those that the same file makes
+    """
 
     name: str
     namespace: str
     manifest: bytes
     replicas: int
+    namespaces_beside: frozenset[str] = frozenset()
 
 
 def read_manifests(filename: str) -> list[Wanted]:
@@ -38,7 +43,8 @@ def read_manifests(filename: str) -> list[Wanted]:
         # The loader in C: Python's takes seconds for a few kilobytes of brackets.
         documents = [one for one in yaml.load_all(text, Loader=yaml.CSafeLoader) if one is not None]
         items = [item for document in documents for item in _unfold(document)]
-        wanted = [one for item in items if (one := _read_item(filename, item)) is not None]
+        beside = frozenset(map(_read_namespace, items))
+        wanted = [replace(one, namespaces_beside=beside) for item in items if (one := _read_item(filename, item))]
         kinds = ", ".join(str(item.get("kind", "?")) for item in items if isinstance(item, dict)) or "nothing"
     except (yaml.YAMLError, *YAML_FAILURES) as error:
         raise CommandError(f"{filename}: {_place(error)}; correct it", ExitCode.USAGE) from error
@@ -101,6 +107,12 @@ def _read_item(filename: str, item: Any) -> Wanted | None:
     except (TypeError, ValueError, RecursionError) as error:
         raise CommandError(f"{filename}: {kind}/{name} cannot be written as JSON: {error}", ExitCode.USAGE) from error
     return Wanted(f"{kind}/{name}", namespace, encoded, replicas)
+
+
+def _read_namespace(item: Any) -> str:
+    """Return the name of a namespace that an object is, nothing for any other."""
+    is_one = isinstance(item, dict) and item.get("kind") == "Namespace"
+    return str(_dict(item, "metadata").get("name", "")) if is_one else ""
 
 
 def _dict(item: dict[str, Any], key: str) -> dict[str, Any]:

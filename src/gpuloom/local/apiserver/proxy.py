@@ -9,7 +9,8 @@ import aiohttp
 from aiohttp import web
 
 from gpuloom.local.apiserver.accounts import Account
-from gpuloom.local.apiserver.statuses import ApiStatusError
+from gpuloom.local.apiserver.kinds import PODS, SERVICES
+from gpuloom.local.apiserver.statuses import ApiStatusError, not_found
 
 _KEPT = frozenset({"authorization", "host", "connection", "content-length", "transfer-encoding", "accept-encoding"})
 
@@ -25,15 +26,16 @@ class Proxy:
         self._urls[plural, namespace, name] = url
 
     async def answer(self, request: web.Request, account: Account) -> web.StreamResponse | None:
-        """Pass a request on, None when it is not for a backend; raises ApiStatusError (403, 503)."""
+        """Pass a request on, None when it is not for a backend; raises ApiStatusError (403, 404)."""
         match request.path.split("/"):
             case ["", "api", "v1", "namespaces", namespace, ("services" | "pods") as plural, name, "proxy", *rest]:
                 if not account.allows("get", f"{plural}/proxy", namespace):
                     message = f'{plural} "{name}" is forbidden: User "{account.name}" cannot get "{plural}/proxy"'
                     raise ApiStatusError(403, "Forbidden", message)
-                backend = self._urls.get((plural, namespace, name.removeprefix("https:").removeprefix("http:")))
+                place = name.removeprefix("https:").removeprefix("http:")
+                backend = self._urls.get((plural, namespace, place))
                 if backend is None:
-                    raise ApiStatusError(503, "ServiceUnavailable", f'no endpoints available for service "{name}"')
+                    raise not_found(SERVICES if plural == "services" else PODS, place.partition(":")[0])
                 return await _pass_on(request, f"{backend}/{'/'.join(rest)}")
         return None
 

@@ -23,7 +23,7 @@ _RUNNING = "Running"
 
 
 class MonitorError(Exception):
-    """A monitor does not answer; the message names it and says how."""
+    """A monitor does not answer; the message names its node and says how, not its pod: everybody reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,4 +115,4 @@ class MonitorClient:
 
 
 def _name(monitor: MonitorAddress) -> str:
-    return f"the monitor of node {monitor.node} ({monitor.pod})"
+    return f"the monitor of node {monitor.node}"

@@ -38,7 +38,7 @@ class MonitorRounds:
         self._pace = pace
         self._interval_s = interval_s
         self._sleep = sleep
-        self._failures: list[str] = []
+        self._failures: list[tuple[MonitorAddress, MonitorError]] = []
 
     async def run(self) -> None:
         """Ask until cancelled."""
@@ -64,9 +64,10 @@ class MonitorRounds:
         book.stale_s = max(3 * self._interval_s, 2 * len(found) / MOST_A_SECOND)
         await self._ask_all(found)
         if self._failures:
-            book.why_not = f"{len(self._failures):,} of {len(found):,} monitors do not answer: {self._failures[0]}"
+            monitor, why = self._failures[0]
+            book.why_not = f"{len(self._failures):,} of {len(found):,} monitors do not answer: {why}"
             if not failed_before:
-                _log.warning("monitors do not answer", why=book.why_not)
+                _log.warning("monitors do not answer", why=book.why_not, pod=monitor.pod)
         elif found:
             # Not before: what is said would come and go with each round.
             book.why_not = ""
@@ -85,7 +86,7 @@ class MonitorRounds:
                 report = await self._monitors.ask(monitor)
                 await self._pace.finish(self._note(monitor.node, report))
             except MonitorError as error:
-                self._failures.append(str(error))
+                self._failures.append((monitor, error))
             finally:
                 turns.release()
 

@@ -1,14 +1,16 @@
 """Would it fit? A form of a few fields or a whole manifest, answered as if the pod was created now."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
 import msgspec
 
 from gpuloom.serving.aside import BadTextError, ReaderBusyError
 from gpuloom.serving.frames import Verb
-from gpuloom.vendors.profile import Profile, ResourceNames
+from gpuloom.vendors.profile import Profile
 from gpuloom.web.api import RefusedError, WebApi, need_pods
 from gpuloom.web.dashboard.asked import Asked
 from gpuloom.web.dashboard.drawing import draw
@@ -19,6 +21,7 @@ from gpuloom.web.views.source import Source
 
 LONGEST_MANIFEST = 32_768
 FIELDS = ("namespace", "vendor", "cards", "memory", "cores", "manifest")
+_PER_CENT = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,25 +97,35 @@ async def _write_manifest(api: WebApi, wish: Wish) -> bytes:
 
 
 def write_pod(wish: Wish, vendors: Iterable[Profile]) -> bytes:
-    """Write the pod of a form's fields as JSON: one container with the limits.
+    """Write the pod of a form's fields as JSON: one container with the limits, in the units of the vendor.
 
     Raises WishError.
     """
-    names = _choose_vendor(wish.vendor, vendors)
-    amounts = ((names.count, wish.cards, "cards"), (names.memory, wish.memory, "memory"), (names.cores, wish.cores, ""))
+    profile = _choose_vendor(wish.vendor, vendors)
+    names, whole = profile.resources, profile.cards.cores or _PER_CENT
+    # Of cores that are bits of a mask there is no per cent.
+    cores = "" if profile.fit.bits else names.cores
     limits = {}
-    for resource, text, label in amounts:
-        if text and not text.isdecimal():
-            raise WishError(f"{label or 'cores'}: {text!r} is not a whole number")
-        if text and resource:
-            limits[resource] = text
+    for label, text, resource, unit in (
+        ("cards", wish.cards, names.count, Fraction(1)),
+        ("memory", wish.memory, names.memory, Fraction(max(profile.request.memory_factor, 1))),
+        ("cores", wish.cores, cores, Fraction(_PER_CENT, whole)),
+    ):
+        if not text:
+            continue
+        if not text.isdecimal():
+            raise WishError(f"{label}: {text!r} is not a whole number")
+        if not resource:
+            whose = f"{profile.word} ({names.count})"
+            raise WishError(f"{label}: pods that ask for cards of {whose} cannot say it; leave the field empty")
+        limits[resource] = str(math.ceil(int(text) / unit))
     container = {"name": "main", "resources": {"limits": limits}}
     return msgspec.json.encode({"kind": "Pod", "metadata": {"name": "pod"}, "spec": {"containers": [container]}})
 
 
-def _choose_vendor(word: str, vendors: Iterable[Profile]) -> ResourceNames:
-    """Return the resources of a vendor, of the first if none is named."""
-    named = [profile.resources for profile in vendors if word in {"", profile.word}]
+def _choose_vendor(word: str, vendors: Iterable[Profile]) -> Profile:
+    """Return a vendor, the first if none is named."""
+    named = [profile for profile in vendors if word in {"", profile.word}]
     if not named:
         raise WishError(f"kind of card: this scheduler places none of {word or 'any vendor'}")
     return named[0]
