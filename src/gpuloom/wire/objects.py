@@ -39,6 +39,10 @@ MIRROR = "kubernetes.io/config.mirror"
 NO_ANNOTATIONS: Mapping[str, str] = {}
 
 
+_LONGEST_VERSION = 20
+"""So many digits have numbers of 64 bits, and Python refuses to read thousands."""
+
+
 class KubeObject(KubeStruct, frozen=True):
     """An object with metadata."""
 
@@ -61,7 +65,7 @@ class KubeObject(KubeStruct, frozen=True):
         Versions are numbers of one sequence for all objects; Kubernetes 1.35 and later declare them comparable.
         """
         text = self.metadata.resource_version
-        return int(text) if text.isdecimal() else 0
+        return int(text) if len(text) <= _LONGEST_VERSION and text.isdecimal() else 0
 
     @property
     def annotations(self) -> Mapping[str, str]:
