@@ -8,6 +8,7 @@ from local.scheduler.clock import let_answers_arrive, poll
 from local.scheduler.site import DEFAULTS, Site, card
 
 from gpuloom.kube import DISRUPTION_BUDGETS, NODES
+from gpuloom.kube.cordons import CardPlace, write_cordon
 from gpuloom.scheduler.settings import SchedulerSettings, SettingsError
 from gpuloom.wire.keys import NODE_CORDON, NODE_MOVING
 from gpuloom.wire.objects import Pod
@@ -53,6 +54,15 @@ async def wait_long(site: Site, name: str = "whole", **spec: Any) -> Pod:
     return pod
 
 
+async def fill(site: Site) -> None:
+    """Let two pods run on the first of three nodes, and leave room for one of them on each of the others."""
+    await site.register("n3", card("n3"))
+    for name in ("a", "b"):
+        await run(site, name, "n1")
+    for name, node in (("c", "n2"), ("d", "n3")):
+        await run(site, name, node, memory_mib=7000)
+
+
 async def leaving(site: Site) -> Pod:
     """Wait until one pod is evicted."""
     await poll(lambda: len(site.process.state.terminating) == 1)
@@ -87,6 +97,19 @@ async def test_pods_move_off_a_node_and_the_one_that_waits_fits_there(site: Site
     assert told == f"moving 1 pod off node {node} so that it fits"
     told = (await site.wait_event("Moved", left.name)).message
     assert told == f"Evicted to make room on node {node} for pod {whole.metadata.uid}"
+
+
+async def test_a_card_that_is_cordoned_during_moves_stays_closed(site: Site) -> None:
+    await run(site, "a", "n1")
+    await run(site, "b", "n2")
+    await wait_long(site)
+    left = await leaving(site)
+    node, other = ("n1", "n2") if left.name == "a" else ("n2", "n1")
+    assert await write_cordon(site.client, CardPlace(node, card(node).id), is_closed=True)
+    await site.remove(left)
+    await run(site, "anew", other)
+    await poll(lambda: plans(site) == {"made": 1})
+    assert await closed(site, node) == (card(node).id, "")
 
 
 async def test_switched_off_nobody_moves(empty: Site) -> None:
@@ -147,11 +170,7 @@ async def test_nobody_moves_to_where_room_is_made_for_another(site: Site) -> Non
 
 
 async def test_no_further_pod_moves_for_one_that_is_gone(site: Site) -> None:
-    await site.register("n3", card("n3"))
-    for name in ("a", "b"):
-        await run(site, name, "n1")
-    for name, node in (("c", "n2"), ("d", "n3")):
-        await run(site, name, node, memory_mib=7000)
+    await fill(site)
     whole = await wait_long(site)
     left = await leaving(site)
     await site.remove(whole)

@@ -24,6 +24,7 @@ from gpuloom.scheduler.defragmentation.planning import order_moves, plan_for
 from gpuloom.scheduler.state import SchedulerState, UnschedulablePod
 from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.wire.hostpods import HostPod
+from gpuloom.wire.keys import NODE_MOVING
 
 _log = structlog.get_logger(__name__)
 
@@ -75,7 +76,7 @@ class Defragmenter:
             await time_slice.yield_if_over()
             if closed := list_closed_for_moves(node):
                 _log.info("cards opened that moves left closed", node=node.name, cards=list(closed))
-                await open_after_moves(self.client, node.name, closed, self._recheck)
+                await open_after_moves(self.client, node.name, NODE_MOVING, closed, self._recheck)
 
     def _choose(self) -> HostPod | None:
         """Return the most important pod that has waited long enough, of equal ones the one that waits longest."""
@@ -152,7 +153,7 @@ class Defragmenter:
 
         report = MoveReport(note, lambda moved, node: _log.info("pod runs again", pod=moved.full_name, node=node))
         timeout_s = self.state.settings.defragmentation_timeout_s
-        moving = order_moves(cluster, plan, timeout_s, marked=True)
+        moving = order_moves(cluster, plan, timeout_s, NODE_MOVING)
         await make_moves(self.client, moving, report, recheck=self._recheck, recheck_move=recheck_move)
 
     def _waits(self, uid: str) -> bool:
