@@ -112,6 +112,25 @@ async def test_a_card_that_is_cordoned_during_moves_stays_closed(site: Site) -> 
     assert await closed(site, node) == (card(node).id, "")
 
 
+async def test_of_those_under_one_budget_the_next_moves_when_it_lets_it_go(site: Site) -> None:
+    """It does not before the pod that was made anew is ready, which is later than that it runs."""
+    await fill(site)
+    budget = {"metadata": {"name": "all"}, "spec": {"maxUnavailable": 1, "selector": {}}}
+    await site.client.create(DISRUPTION_BUDGETS, budget, namespace="default")
+    allowed = {"status": {"disruptionsAllowed": 1}}
+    await site.client.patch(DISRUPTION_BUDGETS, "all", allowed, namespace="default", subresource="status")
+    await wait_long(site)
+    first = await leaving(site)
+    refused = site.fail("POST", "/eviction", status=429, times=2)
+    await site.remove(first)
+    await run(site, "anew", "n2")
+    await poll(lambda: site.has_happened(refused))
+    await site.remove(await leaving(site))
+    await run(site, "anew-too", "n3")
+    await poll(lambda: plans(site) == {"made": 1})
+    assert await closed(site, "n1") == ("", "")
+
+
 async def test_switched_off_nobody_moves(empty: Site) -> None:
     await start(empty, DEFAULTS)
     await run(empty, "a", "n1")

@@ -75,7 +75,9 @@ async def make_moves(
         for number, pod in enumerate(moving.pods, 1):
             before = {one.metadata.uid for one in await _list_siblings(client, pod)}
             try:
-                await evict_and_wait(client, pod, moving.timeout_s, waits_for_budgets=False, recheck=recheck_eviction)
+                # A budget lets the next go when the pod made anew for the last one is ready, which comes after it runs.
+                waits = number > 1
+                await evict_and_wait(client, pod, moving.timeout_s, waits_for_budgets=waits, recheck=recheck_eviction)
                 report.evicted(pod)
                 if pod.owner:
                     report.runs_again(pod, await _wait_for_successor(client, pod, before, moving.timeout_s))
