@@ -1,5 +1,6 @@
 """The scheduler moves pods by itself, so that one that waits long fits."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -129,6 +130,18 @@ async def test_of_those_under_one_budget_the_next_moves_when_it_lets_it_go(site:
     await run(site, "anew-too", "n3")
     await poll(lambda: plans(site) == {"made": 1})
     assert await closed(site, "n1") == ("", "")
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+async def test_who_is_stopped_during_moves_ends(site: Site, *, is_answered: bool) -> None:
+    await run(site, "a", "n1")
+    await run(site, "b", "n2")
+    await wait_long(site)
+    await leaving(site)
+    if not is_answered:
+        site.fail("GET", "/nodes/", status=403)
+    async with asyncio.timeout(15):
+        await site.stack.aclose()
 
 
 async def test_switched_off_nobody_moves(empty: Site) -> None:

@@ -5,6 +5,7 @@ Now and then it looks for the most important pod that has waited longer than a s
 its leadership, are opened by whoever is in charge next: the node says which they are.
 """
 
+import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -66,6 +67,7 @@ class Defragmenter:
             except ApiError as error:
                 self.counts.plans["failed"] += 1
                 _log.warning("no moves made", cause=str(error))
+            _end_if_cancelled()
 
     async def _open_left(self) -> None:
         """Open the cards that were closed for moves which nobody makes any more."""
@@ -165,6 +167,13 @@ class Defragmenter:
     def _recheck(self) -> None:
         if not self.state.is_in_charge:
             raise _StoppedError
+
+
+def _end_if_cancelled() -> None:
+    """Raise CancelledError where another error, of opening cards on the way out, took its place."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 def _rank(one: UnschedulablePod) -> tuple[int, float]:
