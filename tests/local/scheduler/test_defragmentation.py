@@ -224,6 +224,18 @@ async def test_cards_that_another_process_left_closed_are_opened_and_others_are_
     assert await closed(empty, "n1") == (first, "")
 
 
+async def test_a_node_that_refuses_to_be_written_keeps_no_other_cards_closed(empty: Site) -> None:
+    await empty.start(DEFAULTS)
+    await empty.process.wait_synced()
+    empty.fail("PATCH", "/nodes/n1", status=403, times=1000)
+    for name in ("n1", "n2"):
+        await empty.register(name, card(name), annotations={NODE_CORDON: card(name).id, NODE_MOVING: card(name).id})
+    await empty.clock.advance(60)
+    await empty.clock.run_until(lambda: NODE_MOVING not in empty.process.state.nodes["n2"].annotations)
+    assert await closed(empty, "n2") == ("", "")
+    assert await closed(empty, "n1") == (card("n1").id, card("n1").id)
+
+
 @pytest.mark.parametrize(
     "flags", [{"defragmentation_most_moves": 0}, {"defragmentation_wait_s": 0.0}, {"defragmentation_interval_s": 0.0}]
 )

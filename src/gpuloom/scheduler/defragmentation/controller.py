@@ -7,6 +7,7 @@ its leadership, are opened by whoever is in charge next: the node says which the
 
 import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -77,8 +78,15 @@ class Defragmenter:
         for node in list(self.state.nodes.values()):
             await time_slice.yield_if_over()
             if closed := list_closed_for_moves(node):
-                _log.info("cards opened that moves left closed", node=node.name, cards=list(closed))
-                await open_after_moves(self.client, node.name, NODE_MOVING, closed, self._recheck)
+                await self._open(node.name, closed)
+
+    async def _open(self, node: str, cards: Sequence[str]) -> None:
+        try:
+            await open_after_moves(self.client, node, NODE_MOVING, cards, self._recheck)
+        except ApiError as error:
+            _log.warning("cards stay closed that moves left closed", node=node, cards=list(cards), cause=str(error))
+        else:
+            _log.info("cards opened that moves left closed", node=node, cards=list(cards))
 
     def _choose(self) -> HostPod | None:
         """Return the most important pod that has waited long enough, of equal ones the one that waits longest."""
