@@ -236,6 +236,24 @@ async def test_a_node_that_refuses_to_be_written_keeps_no_other_cards_closed(emp
     assert await closed(empty, "n1") == (card("n1").id, card("n1").id)
 
 
+async def test_for_a_pod_that_was_woken_in_vain_nothing_is_tried_earlier(empty: Site) -> None:
+    """Woken, it waits for a moment no more, and then as long as if it had never been."""
+    await start(empty, replace(ON, defragmentation_wait_s=180.0))
+    leaver = await run(empty, "a", "n1", owner="")
+    await run(empty, "b", "n2", owner="")
+    whole = await wait_long(empty)
+    await poll(lambda: plans(empty) == {"none": 1})
+    await empty.remove(leaver)
+    await poll(lambda: whole.metadata.uid not in empty.process.state.unschedulable)
+    await empty.clock.advance(60)
+    await let_answers_arrive()
+    await run(empty, "c", "n1", owner="")
+    assert await empty.choose(whole, "n1", "n2") is None
+    await empty.clock.advance(60)
+    await let_answers_arrive()
+    assert plans(empty) == {"none": 1}
+
+
 @pytest.mark.parametrize(
     "flags", [{"defragmentation_most_moves": 0}, {"defragmentation_wait_s": 0.0}, {"defragmentation_interval_s": 0.0}]
 )

@@ -52,7 +52,7 @@ class Defragmenter:
     recorder: EventRecorder
     clocks: Clocks
     counts: DefragmentationCounts = field(default_factory=DefragmentationCounts)
-    _not_before: dict[str, float] = field(default_factory=dict)
+    _tried: dict[str, float] = field(default_factory=dict)
 
     async def run(self) -> None:
         """Look for pods that wait until cancelled; switched off, only open what was left closed."""
@@ -90,15 +90,15 @@ class Defragmenter:
 
     def _choose(self) -> HostPod | None:
         """Return the most important pod that has waited long enough, of equal ones the one that waits longest."""
-        now = self.clocks.monotonic()
-        waiting = self.state.unschedulable
-        self._not_before = {uid: when for uid, when in self._not_before.items() if uid in waiting}
-        for one in sorted(waiting.values(), key=_rank) if self.state.is_in_charge else ():
+        now, wait_s = self.clocks.monotonic(), self.state.settings.defragmentation_wait_s
+        # Not only of those that wait just now: one that is woken in vain waits again, as long as before.
+        self._tried = {uid: when for uid, when in self._tried.items() if now - when < wait_s}
+        for one in sorted(self.state.unschedulable.values(), key=_rank) if self.state.is_in_charge else ():
             uid = one.pod.metadata.uid
             pod = self.state.pods.get(uid)
-            is_due = now - one.since >= self.state.settings.defragmentation_wait_s <= now - self._not_before.get(uid, 0)
+            is_due = now - one.since >= wait_s and uid not in self._tried
             if is_due and isinstance(pod, HostPod) and self._waits(uid) and self._may_move_others(pod):
-                self._not_before[uid] = now
+                self._tried[uid] = now
                 return pod
         return None
 
