@@ -1,12 +1,16 @@
-"""Closing cards to new pods, and opening them again, by the node's list of closed cards."""
+"""Closing cards to new pods, and opening them again, by the node's list of closed cards.
+
+Beside it notes tell which of them are closed for moves, and by whom. Moves open at their end what is on their note,
+and who closes a card for good takes it off.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from gpuloom.kube.annotations import change_annotations
+from gpuloom.kube.annotations import Annotations, change_annotations
 from gpuloom.kube.client import KubeClient, go_on
 from gpuloom.kube.resources import NODES
-from gpuloom.wire.keys import NODE_CORDON, NODE_MOVING
+from gpuloom.wire.keys import NODE_CORDON, NODE_DEFRAG, NODE_MOVING
 from gpuloom.wire.objects import Node
 from gpuloom.wire.words import decode_list, encode_list
 
@@ -22,71 +26,80 @@ class CardPlace:
 async def write_cordon(client: KubeClient, place: CardPlace, *, is_closed: bool) -> bool:
     """Close or open a card; tell whether that was necessary.
 
-    Raises ApiError.
+    It was, too, for one that was closed for moves: now it stays closed when they end. Raises ApiError.
     """
-    changed: list[str] = []
+    changes: dict[str, str | None] = {}
 
-    def change(node: Node) -> dict[str, str | None]:
-        before = decode_list(node.annotations.get(NODE_CORDON, ""))
-        changed[:] = [place.uuid] if (place.uuid in before) != is_closed else []
-        return _close(before, changed) if is_closed else _open(before, changed)
+    def change(node: Node) -> Annotations:
+        write = _add if is_closed else _take
+        changes.clear()
+        changes.update(write(node, NODE_CORDON, [place.uuid]))
+        for note in (NODE_MOVING, NODE_DEFRAG):
+            changes.update(_take(node, note, [place.uuid]))
+        return changes
 
     await change_annotations(client, NODES, place.node, change)
-    return bool(changed)
+    return bool(changes)
 
 
 async def close_for_moves(
     client: KubeClient,
     node: str,
+    note: str,
     uuids: Sequence[str],
     closed: list[str],
     *,
-    marked: bool,
     recheck: Callable[[], None] = go_on,
 ) -> None:
-    """Close cards of a node; ``closed`` gets those that are not closed yet, before they are.
+    """Close cards of a node, and note it; ``closed`` gets those that are not closed yet, before they are.
 
-    ``marked``: the node is to tell that it was done for moves. Raises ApiError, and what ``recheck`` raises.
+    Raises ApiError, and what ``recheck`` raises.
     """
 
-    def change(node: Node) -> dict[str, str | None]:
-        before = decode_list(node.annotations.get(NODE_CORDON, ""))
+    def change(node: Node) -> Annotations:
+        before = _list(node, NODE_CORDON)
+        to_close = [uuid for uuid in uuids if uuid not in before]
         # A write of unknown outcome is tried again: what it closed is ours to open, too.
-        closed.extend(uuid for uuid in uuids if uuid not in before and uuid not in closed)
-        to_close = [uuid for uuid in closed if uuid not in before]
-        mark: dict[str, str | None] = {NODE_MOVING: encode_list(closed)} if marked and to_close else {}
-        return _close(before, to_close) | mark
+        closed.extend(uuid for uuid in to_close if uuid not in closed)
+        return _add(node, NODE_CORDON, to_close) | _add(node, note, to_close)
 
     await change_annotations(client, NODES, node, change, recheck=recheck)
 
 
 async def open_after_moves(
-    client: KubeClient, node: str, uuids: Sequence[str], recheck: Callable[[], None] = go_on
+    client: KubeClient, node: str, note: str, uuids: Sequence[str], recheck: Callable[[], None] = go_on
 ) -> None:
-    """Open cards of a node that were closed for moves, and take off the note of it.
+    """Open those cards of a node that are still noted to be closed for moves, and take them off the note.
 
     Raises ApiError, and what ``recheck`` raises.
     """
 
-    def change(node: Node) -> dict[str, str | None]:
-        before = decode_list(node.annotations.get(NODE_CORDON, ""))
-        mark: dict[str, str | None] = {NODE_MOVING: None} if NODE_MOVING in node.annotations else {}
-        return _open(before, uuids) | mark
+    def change(node: Node) -> Annotations:
+        noted = _list(node, note)
+        to_open = [uuid for uuid in uuids if uuid in noted]
+        return _take(node, NODE_CORDON, to_open) | _take(node, note, to_open)
 
     await change_annotations(client, NODES, node, change, recheck=recheck)
 
 
 def list_closed_for_moves(node: Node) -> Sequence[str]:
-    """Return the cards of a node that are noted to be closed for moves."""
-    return decode_list(node.annotations.get(NODE_MOVING, ""))
+    """Return the cards of a node that are noted to be closed for moves of the scheduler."""
+    return _list(node, NODE_MOVING)
 
 
-def _close(before: Sequence[str], uuids: Sequence[str]) -> dict[str, str | None]:
-    return {NODE_CORDON: encode_list([*before, *uuids])} if uuids else {}
+def _list(node: Node, key: str) -> Sequence[str]:
+    return decode_list(node.annotations.get(key, ""))
 
 
-def _open(before: Sequence[str], uuids: Sequence[str]) -> dict[str, str | None]:
+def _add(node: Node, key: str, uuids: Sequence[str]) -> dict[str, str | None]:
+    before = _list(node, key)
+    added = [uuid for uuid in uuids if uuid not in before]
+    return {key: encode_list([*before, *added])} if added else {}
+
+
+def _take(node: Node, key: str, uuids: Sequence[str]) -> dict[str, str | None]:
+    before = _list(node, key)
     left = [uuid for uuid in before if uuid not in uuids]
     if len(left) == len(before):
         return {}
-    return {NODE_CORDON: encode_list(left) if left else None}
+    return {key: encode_list(left) if left else None}

@@ -62,7 +62,9 @@ async def evict_and_wait(
             while await _is_there(client, pod):  # noqa: ASYNC110 - asked of the API server, nothing here tells
                 await asyncio.sleep(POLL_S)
     except TimeoutError as error:
-        raise NotEvictedError(f"pod {pod.full_name} is not gone after {timeout_s:g} s: look at its events") from error
+        raise NotEvictedError(
+            f"pod {pod.full_name} is not gone after {timeout_s:g} s: look at its events and PodDisruptionBudgets"
+        ) from error
 
 
 async def _ask_to_leave(client: KubeClient, pod: Pod, *, waits_for_budgets: bool, recheck: Callable[[], None]) -> None:

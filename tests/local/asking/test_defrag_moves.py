@@ -21,7 +21,7 @@ from gpuloom.local.description import ClusterDescription, NodeDescription
 from gpuloom.local.manifests import pod_manifest
 from gpuloom.local.waiting import wait_until
 from gpuloom.node.simulated import load_machine
-from gpuloom.wire.keys import NODE_CORDON, NOMINATED
+from gpuloom.wire.keys import NODE_CORDON, NODE_DEFRAG, NOMINATED
 from gpuloom.wire.nomination import encode_nomination
 
 NAMES = ("moves-1", "moves-2")
@@ -159,6 +159,21 @@ async def test_who_is_stopped_leaves_no_card_closed(stage: Stage) -> None:
         await process.communicate()
     assert await closed_cards(stage) == ""
     assert set(await nodes_of_pods(stage)) == {"moves-2"}
+
+
+async def test_a_card_that_is_cordoned_during_moves_stays_closed(stage: Stage) -> None:
+    tokens = ("defrag", "--for", "t4=2", "--execute", "--yes")
+    process = await start_gpuloom(*tokens, kubeconfig=str(stage.cluster.kubeconfig))
+    await wait_until(stage.cluster.client, PODS, lambda found: len(found) < len(NAMES), timeout_s=DEADLINE_S)
+    card, *others = (await closed_cards(stage)).split(",")
+    assert others
+    said = await stage.gpuloom("cordon", card)
+    assert said.out == f"card {card} of node node-a cordoned\n"
+    process.send_signal(signal.SIGINT)
+    async with asyncio.timeout(DEADLINE_S):
+        await process.communicate()
+    assert await closed_cards(stage) == card
+    assert NODE_DEFRAG not in (await stage.cluster.client.get(NODES, "node-a")).annotations
 
 
 async def test_nobody_is_evicted_unasked(stage: Stage) -> None:

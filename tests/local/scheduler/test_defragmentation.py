@@ -1,5 +1,6 @@
 """The scheduler moves pods by itself, so that one that waits long fits."""
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -8,6 +9,7 @@ from local.scheduler.clock import let_answers_arrive, poll
 from local.scheduler.site import DEFAULTS, Site, card
 
 from gpuloom.kube import DISRUPTION_BUDGETS, NODES
+from gpuloom.kube.cordons import CardPlace, write_cordon
 from gpuloom.scheduler.settings import SchedulerSettings, SettingsError
 from gpuloom.wire.keys import NODE_CORDON, NODE_MOVING
 from gpuloom.wire.objects import Pod
@@ -53,6 +55,15 @@ async def wait_long(site: Site, name: str = "whole", **spec: Any) -> Pod:
     return pod
 
 
+async def fill(site: Site) -> None:
+    """Let two pods run on the first of three nodes, and leave room for one of them on each of the others."""
+    await site.register("n3", card("n3"))
+    for name in ("a", "b"):
+        await run(site, name, "n1")
+    for name, node in (("c", "n2"), ("d", "n3")):
+        await run(site, name, node, memory_mib=7000)
+
+
 async def leaving(site: Site) -> Pod:
     """Wait until one pod is evicted."""
     await poll(lambda: len(site.process.state.terminating) == 1)
@@ -87,6 +98,50 @@ async def test_pods_move_off_a_node_and_the_one_that_waits_fits_there(site: Site
     assert told == f"moving 1 pod off node {node} so that it fits"
     told = (await site.wait_event("Moved", left.name)).message
     assert told == f"Evicted to make room on node {node} for pod {whole.metadata.uid}"
+
+
+async def test_a_card_that_is_cordoned_during_moves_stays_closed(site: Site) -> None:
+    await run(site, "a", "n1")
+    await run(site, "b", "n2")
+    await wait_long(site)
+    left = await leaving(site)
+    node, other = ("n1", "n2") if left.name == "a" else ("n2", "n1")
+    assert await write_cordon(site.client, CardPlace(node, card(node).id), is_closed=True)
+    await site.remove(left)
+    await run(site, "anew", other)
+    await poll(lambda: plans(site) == {"made": 1})
+    assert await closed(site, node) == (card(node).id, "")
+
+
+async def test_of_those_under_one_budget_the_next_moves_when_it_lets_it_go(site: Site) -> None:
+    """It does not before the pod that was made anew is ready, which is later than that it runs."""
+    await fill(site)
+    budget = {"metadata": {"name": "all"}, "spec": {"maxUnavailable": 1, "selector": {}}}
+    await site.client.create(DISRUPTION_BUDGETS, budget, namespace="default")
+    allowed = {"status": {"disruptionsAllowed": 1}}
+    await site.client.patch(DISRUPTION_BUDGETS, "all", allowed, namespace="default", subresource="status")
+    await wait_long(site)
+    first = await leaving(site)
+    refused = site.fail("POST", "/eviction", status=429, times=2)
+    await site.remove(first)
+    await run(site, "anew", "n2")
+    await poll(lambda: site.has_happened(refused))
+    await site.remove(await leaving(site))
+    await run(site, "anew-too", "n3")
+    await poll(lambda: plans(site) == {"made": 1})
+    assert await closed(site, "n1") == ("", "")
+
+
+@pytest.mark.parametrize("is_answered", [True, False])
+async def test_who_is_stopped_during_moves_ends(site: Site, *, is_answered: bool) -> None:
+    await run(site, "a", "n1")
+    await run(site, "b", "n2")
+    await wait_long(site)
+    await leaving(site)
+    if not is_answered:
+        site.fail("GET", "/nodes/", status=403)
+    async with asyncio.timeout(15):
+        await site.stack.aclose()
 
 
 async def test_switched_off_nobody_moves(empty: Site) -> None:
@@ -147,11 +202,7 @@ async def test_nobody_moves_to_where_room_is_made_for_another(site: Site) -> Non
 
 
 async def test_no_further_pod_moves_for_one_that_is_gone(site: Site) -> None:
-    await site.register("n3", card("n3"))
-    for name in ("a", "b"):
-        await run(site, name, "n1")
-    for name, node in (("c", "n2"), ("d", "n3")):
-        await run(site, name, node, memory_mib=7000)
+    await fill(site)
     whole = await wait_long(site)
     left = await leaving(site)
     await site.remove(whole)
@@ -171,6 +222,36 @@ async def test_cards_that_another_process_left_closed_are_opened_and_others_are_
     await empty.clock.advance(60)
     await empty.clock.run_until(lambda: NODE_MOVING not in empty.process.state.nodes["n1"].annotations)
     assert await closed(empty, "n1") == (first, "")
+
+
+async def test_a_node_that_refuses_to_be_written_keeps_no_other_cards_closed(empty: Site) -> None:
+    await empty.start(DEFAULTS)
+    await empty.process.wait_synced()
+    empty.fail("PATCH", "/nodes/n1", status=403, times=1000)
+    for name in ("n1", "n2"):
+        await empty.register(name, card(name), annotations={NODE_CORDON: card(name).id, NODE_MOVING: card(name).id})
+    await empty.clock.advance(60)
+    await empty.clock.run_until(lambda: NODE_MOVING not in empty.process.state.nodes["n2"].annotations)
+    assert await closed(empty, "n2") == ("", "")
+    assert await closed(empty, "n1") == (card("n1").id, card("n1").id)
+
+
+async def test_for_a_pod_that_was_woken_in_vain_nothing_is_tried_earlier(empty: Site) -> None:
+    """Woken, it waits for a moment no more, and then as long as if it had never been."""
+    await start(empty, replace(ON, defragmentation_wait_s=180.0))
+    leaver = await run(empty, "a", "n1", owner="")
+    await run(empty, "b", "n2", owner="")
+    whole = await wait_long(empty)
+    await poll(lambda: plans(empty) == {"none": 1})
+    await empty.remove(leaver)
+    await poll(lambda: whole.metadata.uid not in empty.process.state.unschedulable)
+    await empty.clock.advance(60)
+    await let_answers_arrive()
+    await run(empty, "c", "n1", owner="")
+    assert await empty.choose(whole, "n1", "n2") is None
+    await empty.clock.advance(60)
+    await let_answers_arrive()
+    assert plans(empty) == {"none": 1}
 
 
 @pytest.mark.parametrize(

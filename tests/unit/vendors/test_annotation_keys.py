@@ -107,6 +107,7 @@ COMMON: dict[str, str] = {
     keys.NODE_LOCK: "lock",
     keys.NODE_CORDON: "list",
     keys.NODE_MOVING: "list",
+    keys.NODE_DEFRAG: "list",
     keys.VGPU_NODE: "word",
     keys.VGPU_TIME: "number",
     keys.BIND_TIME: "number",

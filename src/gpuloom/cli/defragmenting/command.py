@@ -56,8 +56,8 @@ def run_defrag(
 
     Nothing is changed without --execute. With it the moves are made, after asking: one pod is evicted at a time, and
     the next when the one that its owner made anew runs. Meanwhile the cards that become free are cordoned; they are
-    opened again at the end, whatever it is. Nothing further is evicted when a PodDisruptionBudget forbids an eviction
-    or a pod does not run again in time.
+    opened again at the end, whatever it is. Nothing further is evicted when a PodDisruptionBudget forbids the first
+    eviction, or a later one for too long, or when a pod does not run again in time.
 
     A pod moves only if something makes it anew, and never to the node that it left. Cards, quotas and
     kube-scheduler's own filters are looked at; volumes and pod affinity are not. A PodDisruptionBudget that lets a pod

@@ -5,7 +5,9 @@ Now and then it looks for the most important pod that has waited longer than a s
 its leadership, are opened by whoever is in charge next: the node says which they are.
 """
 
+import asyncio
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import structlog
@@ -24,6 +26,7 @@ from gpuloom.scheduler.defragmentation.planning import order_moves, plan_for
 from gpuloom.scheduler.state import SchedulerState, UnschedulablePod
 from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.wire.hostpods import HostPod
+from gpuloom.wire.keys import NODE_MOVING
 
 _log = structlog.get_logger(__name__)
 
@@ -49,7 +52,7 @@ class Defragmenter:
     recorder: EventRecorder
     clocks: Clocks
     counts: DefragmentationCounts = field(default_factory=DefragmentationCounts)
-    _not_before: dict[str, float] = field(default_factory=dict)
+    _tried: dict[str, float] = field(default_factory=dict)
 
     async def run(self) -> None:
         """Look for pods that wait until cancelled; switched off, only open what was left closed."""
@@ -65,6 +68,7 @@ class Defragmenter:
             except ApiError as error:
                 self.counts.plans["failed"] += 1
                 _log.warning("no moves made", cause=str(error))
+            _end_if_cancelled()
 
     async def _open_left(self) -> None:
         """Open the cards that were closed for moves which nobody makes any more."""
@@ -74,20 +78,27 @@ class Defragmenter:
         for node in list(self.state.nodes.values()):
             await time_slice.yield_if_over()
             if closed := list_closed_for_moves(node):
-                _log.info("cards opened that moves left closed", node=node.name, cards=list(closed))
-                await open_after_moves(self.client, node.name, closed, self._recheck)
+                await self._open(node.name, closed)
+
+    async def _open(self, node: str, cards: Sequence[str]) -> None:
+        try:
+            await open_after_moves(self.client, node, NODE_MOVING, cards, self._recheck)
+        except ApiError as error:
+            _log.warning("cards stay closed that moves left closed", node=node, cards=list(cards), cause=str(error))
+        else:
+            _log.info("cards opened that moves left closed", node=node, cards=list(cards))
 
     def _choose(self) -> HostPod | None:
         """Return the most important pod that has waited long enough, of equal ones the one that waits longest."""
-        now = self.clocks.monotonic()
-        waiting = self.state.unschedulable
-        self._not_before = {uid: when for uid, when in self._not_before.items() if uid in waiting}
-        for one in sorted(waiting.values(), key=_rank) if self.state.is_in_charge else ():
+        now, wait_s = self.clocks.monotonic(), self.state.settings.defragmentation_wait_s
+        # Not only of those that wait just now: one that is woken in vain waits again, as long as before.
+        self._tried = {uid: when for uid, when in self._tried.items() if now - when < wait_s}
+        for one in sorted(self.state.unschedulable.values(), key=_rank) if self.state.is_in_charge else ():
             uid = one.pod.metadata.uid
             pod = self.state.pods.get(uid)
-            is_due = now - one.since >= self.state.settings.defragmentation_wait_s <= now - self._not_before.get(uid, 0)
+            is_due = now - one.since >= wait_s and uid not in self._tried
             if is_due and isinstance(pod, HostPod) and self._waits(uid) and self._may_move_others(pod):
-                self._not_before[uid] = now
+                self._tried[uid] = now
                 return pod
         return None
 
@@ -152,7 +163,7 @@ class Defragmenter:
 
         report = MoveReport(note, lambda moved, node: _log.info("pod runs again", pod=moved.full_name, node=node))
         timeout_s = self.state.settings.defragmentation_timeout_s
-        moving = order_moves(cluster, plan, timeout_s, marked=True)
+        moving = order_moves(cluster, plan, timeout_s, NODE_MOVING)
         await make_moves(self.client, moving, report, recheck=self._recheck, recheck_move=recheck_move)
 
     def _waits(self, uid: str) -> bool:
@@ -164,6 +175,13 @@ class Defragmenter:
     def _recheck(self) -> None:
         if not self.state.is_in_charge:
             raise _StoppedError
+
+
+def _end_if_cancelled() -> None:
+    """Raise CancelledError where another error, of opening cards on the way out, took its place."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 def _rank(one: UnschedulablePod) -> tuple[int, float]:

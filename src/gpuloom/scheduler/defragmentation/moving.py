@@ -14,6 +14,7 @@ from gpuloom.kube.cordons import close_for_moves, open_after_moves
 from gpuloom.kube.errors import ApiError
 from gpuloom.kube.eviction import POLL_S, NotEvictedError, evict_and_wait
 from gpuloom.scheduler.defragmentation.cluster import OWNED_PODS, OwnedPod
+from gpuloom.wire.keys import NODE_DEFRAG
 
 
 class MoveError(Exception):
@@ -25,14 +26,14 @@ class Moving:
     """What is to be moved, in order, and which cards are to become free.
 
     timeout_s  so long at most until a pod is gone, and again until the one that is made anew runs
-    marked     whether the node is to tell which cards are closed for moves, for whoever finds them left
+    note       the annotation of the node that tells which cards are closed for these moves
     """
 
     pods: Sequence[OwnedPod]
     node: str
     cards: Sequence[str]
     timeout_s: float
-    marked: bool = False
+    note: str = NODE_DEFRAG
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,9 @@ async def make_moves(
         for number, pod in enumerate(moving.pods, 1):
             before = {one.metadata.uid for one in await _list_siblings(client, pod)}
             try:
-                await evict_and_wait(client, pod, moving.timeout_s, waits_for_budgets=False, recheck=recheck_eviction)
+                # A budget lets the next go when the pod made anew for the last one is ready, which comes after it runs.
+                waits = number > 1
+                await evict_and_wait(client, pod, moving.timeout_s, waits_for_budgets=waits, recheck=recheck_eviction)
                 report.evicted(pod)
                 if pod.owner:
                     report.runs_again(pod, await _wait_for_successor(client, pod, before, moving.timeout_s))
@@ -85,22 +88,22 @@ async def make_moves(
 
 @asynccontextmanager
 async def _close_cards(client: KubeClient, moving: Moving, recheck: Callable[[], None]) -> AsyncIterator[None]:
-    """Close the cards meanwhile; those that were closed before stay so."""
+    """Close the cards meanwhile; those that were closed before, or are closed by others meanwhile, stay so."""
     closed: list[str] = []
     try:
-        await close_for_moves(client, moving.node, moving.cards, closed, marked=moving.marked, recheck=recheck)
+        await close_for_moves(client, moving.node, moving.note, moving.cards, closed, recheck=recheck)
         yield
     finally:
         if closed:
-            await _open_cards(client, moving.node, closed, recheck)
+            await _open_cards(client, moving, closed, recheck)
 
 
-async def _open_cards(client: KubeClient, node: str, closed: Sequence[str], recheck: Callable[[], None]) -> None:
+async def _open_cards(client: KubeClient, moving: Moving, closed: Sequence[str], recheck: Callable[[], None]) -> None:
     try:
-        await open_after_moves(client, node, closed, recheck)
+        await open_after_moves(client, moving.node, moving.note, closed, recheck)
     except ApiError as error:
-        names = ", ".join(closed)
-        raise MoveError(f"cards of node {node} stay cordoned: {names} ({error}); open them with uncordon") from error
+        stay = f"cards of node {moving.node} stay cordoned: {', '.join(closed)}"
+        raise MoveError(f"{stay} ({error}); open them with uncordon") from error
 
 
 async def _wait_for_successor(client: KubeClient, pod: OwnedPod, before: set[str], timeout_s: float) -> str:

@@ -9,6 +9,7 @@ from gpuloom.engine.state.ledger import Reservation, card_id
 from gpuloom.scheduler.defragmentation.cluster import MovingCluster
 from gpuloom.scheduler.defragmentation.moving import Moving
 from gpuloom.wire.hostpods import HostPod
+from gpuloom.wire.keys import NODE_DEFRAG
 
 
 def plan_for(
@@ -26,10 +27,10 @@ def plan_for(
     return (yield from cluster.search(most_moves).plan(wanted))
 
 
-def order_moves(cluster: MovingCluster, plan: DefragmentationPlan, timeout_s: float, *, marked: bool = False) -> Moving:
-    """Say what is to be done for a plan."""
+def order_moves(cluster: MovingCluster, plan: DefragmentationPlan, timeout_s: float, note: str = NODE_DEFRAG) -> Moving:
+    """Say what is to be done for a plan; ``note`` is the annotation that tells which cards are closed for it."""
     cards = list_cards(plan.wanted) if plan.wanted else ()
-    return Moving([cluster.pods[move.pod.uid] for move in plan.moves], plan.node, cards, timeout_s, marked)
+    return Moving([cluster.pods[move.pod.uid] for move in plan.moves], plan.node, cards, timeout_s, note)
 
 
 def order_steps(cluster: MovingCluster, plan: TidyingPlan, timeout_s: float) -> list[Moving]:
