@@ -153,6 +153,11 @@ class SchedulerState:
         """Why this process may not write now, empty when it may."""
         return "" if self.is_in_charge else self.obstacle or _NOT_LISTED
 
+    def node_of(self, uid: str) -> str:
+        """Return the node to which the watch has shown a pod bound, empty where it has shown none."""
+        pod = self.pods.get(uid)
+        return pod.spec.node_name if pod is not None else ""
+
     def is_leaving(self, uid: str) -> bool:
         """Tell whether a pod is being deleted, as far as the watch has shown it."""
         return uid in self.terminating
