@@ -199,6 +199,12 @@ class SchedulerState:
         self.unschedulable.pop(uid, None)
         self.woken_since[uid] = waiting.since
 
+    def note_not_woken(self, waiting: UnschedulablePod) -> None:
+        """Note that a pod could not be put back into the queue: it waits as before, unless it was tried meanwhile."""
+        uid = waiting.pod.metadata.uid
+        if self.woken_since.pop(uid, None) is not None:
+            self.unschedulable[uid] = waiting
+
     def note_not_waiting(self, uid: str) -> None:
         """Note that a pod does not wait for capacity any more."""
         self.unschedulable.pop(uid, None)
