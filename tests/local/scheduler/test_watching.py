@@ -310,6 +310,7 @@ async def test_a_watch_that_lags_behind_ends_in_a_wake_up(site: Site) -> None:
     pod = await site.submit(seen=False)
     await site.client.delete(PODS, "occupant", namespace="default", grace_period_s=0)
     assert await site.choose(pod) is None
+    await site.clock.advance(3)
     site.server.faults.waiting.remove(outage)
     await poll(lambda: occupant.metadata.uid in site.process.state.gone)
     await is_woken(site)
