@@ -158,9 +158,10 @@ class PodPlacer:
         if uid in self.state.gone:
             return f"pod {pod.full_name} is deleted"
         held = self.state.cluster.ledger.find(uid)
-        if held is not None and held.status is ReservationStatus.CONFIRMED:
-            return f"pod {pod.full_name} is bound to node {held.node} already"
-        return ""
+        # The watch may be late, and it may show a binding without cards that count.
+        confirmed = held.node if held is not None and held.status is ReservationStatus.CONFIRMED else ""
+        node = confirmed or self.state.node_of(uid)
+        return f"pod {pod.full_name} is bound to node {node} already" if node else ""
 
     def _accept(
         self, pod: Pod, decision: PodDecision, node: str, at: datetime, offer: NodeOffer | None
