@@ -271,6 +271,19 @@ async def list_bound(site: Site) -> list[Pod]:
     return [pod for pod in found if pod.annotations.get(VGPU_NODE) == "n1" and pod.spec.node_name]
 
 
+async def test_a_pod_that_another_bound_and_that_was_served_while_its_bind_waited_keeps_no_node_busy(
+    site: Site, first: Pod
+) -> None:
+    second, bind = await bind_next_to(site, first)
+    await site.change_pod("second", {"metadata": {"labels": {VGPU_NODE: "n1"}}})
+    await site.bind_by_another(second, "n1", share_of("n1", 100))
+    await serve(site, second)
+    await site.wait_for_pod(await site.pod("second"))
+    await serve(site, first)
+    assert await bind == ""
+    assert await site.clock.run_until_done(site.start_bind(await decide(site, "third"))) == ""
+
+
 async def test_a_pod_that_never_asked_gpuloom_keeps_no_node_busy(site: Site, first: Pod) -> None:
     """A tenant may bind nothing, but name a node."""
     spec = {
