@@ -478,6 +478,18 @@ async def test_with_inline_writes_a_pod_is_not_bound_without_its_phase(site: Sit
     assert ((await site.pod()).spec.node_name, await site.lock()) == ("", None)
 
 
+async def test_with_inline_writes_a_filter_takes_nothing_off_a_pod_whose_binding_is_under_way(site: Site) -> None:
+    """binding 2 Filter while a Bind is open: it changes nothing."""
+    await site.restart(INLINE)
+    pod = await filtered(site)
+    site.fail("POST", "/binding", delay_s=0.3)
+    bind = site.start_bind(pod)
+    await poll(lambda: pod.metadata.uid in site.process.state.binding)
+    assert (await site.filter(await site.pod()))["Error"] == "bind of pod default/p in progress"
+    assert await bind == ""
+    assert (await site.pod()).annotations[VGPU_NODE] == "n1"
+
+
 async def test_with_inline_writes_the_steps_are_hamis(site: Site) -> None:
     """scheduler 7.1 step 5: the annotations by Filter, then lock, phase, binding."""
     await site.restart(INLINE)

@@ -67,7 +67,7 @@ class PodPlacer:
             return FilterResult(error="extender args missing pod")
         if args.nodes is not None:
             return self._simulate(pod, args, args.nodes)
-        if objection := self._find_objection(pod):
+        if objection := self.find_objection(pod):
             return FilterResult(error=objection)
         self.state.offers.forget(pod.metadata.uid)
         try:
@@ -142,8 +142,8 @@ class PodPlacer:
         items = [item for name, item in received.items() if name in fitting]
         return FilterResult(nodes=encode_node_list(items), failed_nodes=failed)
 
-    def _find_objection(self, pod: Pod) -> str:
-        """Why no decision may be made for this pod now, empty when one may."""
+    def find_objection(self, pod: Pod) -> str:
+        """Say why no decision may be made for this pod now, empty when one may."""
         if objection := self.state.objection:
             return objection
         if not (pod.metadata.uid and pod.name and pod.namespace):
