@@ -153,6 +153,11 @@ class SchedulerState:
         """Why this process may not write now, empty when it may."""
         return "" if self.is_in_charge else self.obstacle or _NOT_LISTED
 
+    def node_of(self, uid: str) -> str:
+        """Return the node to which the watch has shown a pod bound, empty where it has shown none."""
+        pod = self.pods.get(uid)
+        return pod.spec.node_name if pod is not None else ""
+
     def is_leaving(self, uid: str) -> bool:
         """Tell whether a pod is being deleted, as far as the watch has shown it."""
         return uid in self.terminating
@@ -193,6 +198,12 @@ class SchedulerState:
         uid = waiting.pod.metadata.uid
         self.unschedulable.pop(uid, None)
         self.woken_since[uid] = waiting.since
+
+    def note_not_woken(self, waiting: UnschedulablePod) -> None:
+        """Note that a pod could not be put back into the queue: it waits as before, unless it was tried meanwhile."""
+        uid = waiting.pod.metadata.uid
+        if self.woken_since.pop(uid, None) is not None:
+            self.unschedulable[uid] = waiting
 
     def note_not_waiting(self, uid: str) -> None:
         """Note that a pod does not wait for capacity any more."""

@@ -180,11 +180,37 @@ async def test_a_definite_failure_gives_back_lock_and_share(site: Site, status: 
     assert await site.free_mib("n1") == 10000
 
 
-@pytest.mark.parametrize("fault", [{"status": 500}, {"status": 408}, {"status": 429}, {"status": 409}, {"cut": True}])
+@pytest.mark.parametrize("fault", [{"status": 500}, {"status": 408}, {"cut": True}])
 async def test_an_open_outcome_that_turns_out_unbound_is_a_failure(site: Site, fault: dict[str, int]) -> None:
     """binding 2.1 unknown."""
     pod = await filtered(site, memory_mib=9000)
     site.fail("POST", "/binding", **fault)
+    assert "bind Pod default/p" in await site.clock.run_until_done(site.start_bind(pod))
+    assert await site.lock() is None
+    assert await site.free_mib("n1") == 10000
+
+
+async def test_nothing_is_given_back_while_a_binding_may_still_arrive(site: Site) -> None:
+    """binding 2.1 unknown: what was sent may land after it was given up."""
+    pod = await filtered(site, memory_mib=9000)
+    site.fail("POST", "/binding", cut=True)
+    asked = site.fail("GET", "/pods/p$")
+    bind = site.start_bind(pod)
+    await poll(lambda: site.has_happened(asked))
+    await site.clock.advance(4.9)
+    await let_answers_arrive()
+    assert await site.lock() is not None
+    assert await site.choose(await site.submit("next", memory_mib=9000)) is None
+    await site.bind_by_another(pod, "n1", share_of("n1", 9000))
+    assert await site.clock.run_until_done(bind) == ""
+    assert await site.free_mib("n1") == 1000
+
+
+@pytest.mark.parametrize("status", [409, 429])
+async def test_a_refusal_of_a_binding_that_is_not_there_is_a_failure_at_once(site: Site, status: int) -> None:
+    """binding 2.1 unknown: nothing is under way then."""
+    pod = await filtered(site, memory_mib=9000)
+    site.fail("POST", "/binding", status=status)
     assert "bind Pod default/p" in await site.bind(pod)
     assert await site.lock() is None
     assert await site.free_mib("n1") == 10000
@@ -450,6 +476,18 @@ async def test_with_inline_writes_a_pod_is_not_bound_without_its_phase(site: Sit
     site.fail("PATCH", "/pods/p$", status=403)
     assert "403" in await site.bind(pod)
     assert ((await site.pod()).spec.node_name, await site.lock()) == ("", None)
+
+
+async def test_with_inline_writes_a_filter_takes_nothing_off_a_pod_whose_binding_is_under_way(site: Site) -> None:
+    """binding 2 Filter while a Bind is open: it changes nothing."""
+    await site.restart(INLINE)
+    pod = await filtered(site)
+    site.fail("POST", "/binding", delay_s=0.3)
+    bind = site.start_bind(pod)
+    await poll(lambda: pod.metadata.uid in site.process.state.binding)
+    assert (await site.filter(await site.pod()))["Error"] == "bind of pod default/p in progress"
+    assert await bind == ""
+    assert (await site.pod()).annotations[VGPU_NODE] == "n1"
 
 
 async def test_with_inline_writes_the_steps_are_hamis(site: Site) -> None:

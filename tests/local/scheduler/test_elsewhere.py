@@ -55,6 +55,13 @@ async def test_a_pod_is_woken_for_a_node_that_was_not_offered(site: Site, refuse
     assert await read_hint(site) == "n2"
 
 
+async def test_a_pod_whose_hint_could_not_be_written_is_woken_later(site: Site, refused: Pod) -> None:
+    failing = site.fail("PATCH", "/pods/p/status$", status=500)
+    assert await site.choose(refused, "n1") is None
+    await wait_woken(site, refused)
+    assert site.has_happened(failing)
+
+
 async def test_a_pod_that_every_node_refuses_is_left_alone(site: Site, refused: Pod) -> None:
     large = await site.submit("large", memory_mib=20_000)
     assert await site.choose(large, "n1") is None

@@ -110,6 +110,16 @@ async def test_a_bound_pod_is_not_decided_again(site: Site) -> None:
     assert (await site.filter(pod))["Error"] == "pod default/p is bound to node n1 already"
 
 
+async def test_a_pod_that_another_bound_without_cards_is_not_decided_for(site: Site) -> None:
+    """binding 2.2 bound elsewhere."""
+    await site.register("n2")
+    pod = await site.submit(memory_mib=6000)
+    await site.bind_by_another(pod, "n2", {})
+    await site.wait_bound(pod)
+    assert (await site.filter(pod, "n1"))["Error"] == "pod default/p is bound to node n2 already"
+    assert await site.free_mib("n1") == 10000
+
+
 async def test_a_pod_deleted_before_its_bind_gives_back_its_share(site: Site) -> None:
     """binding 2.2 deleted."""
     pod = await site.submit(memory_mib=9000)

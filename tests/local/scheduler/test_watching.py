@@ -263,6 +263,42 @@ async def test_a_wake_up_that_fails_does_not_stop_the_others(site: Site) -> None
     site.fail("PATCH", "/pods/a$", status=500)
     await site.remove(await site.pod("occupant"))
     await is_woken(site, "b")
+    await is_woken(site, "a")
+
+
+@pytest.mark.parametrize("fault", [{"status": 500}, {"status": 409}, {"cut": True}])
+async def test_a_wake_up_that_fails_is_tried_again(site: Site, fault: dict[str, int]) -> None:
+    """binding 4 woken."""
+    await occupy(site)
+    assert await site.choose(await site.submit()) is None
+    failing = site.fail("PATCH", "/pods/p$", **fault)
+    await site.remove(await site.pod("occupant"))
+    await site.clock.run_until(lambda: site.has_happened(failing), step_s=0.05)
+    await is_woken(site)
+
+
+@pytest.mark.parametrize("status", [403, 422])
+async def test_a_wake_up_that_is_refused_is_not_tried_again(site: Site, status: int) -> None:
+    await occupy(site)
+    assert await site.choose(await site.submit()) is None
+    refusal = site.fail("PATCH", "/pods/p$", status=status)
+    await site.remove(await site.pod("occupant"))
+    await site.clock.run_until(lambda: site.has_happened(refusal), step_s=0.05)
+    await let_answers_arrive()
+    await site.clock.advance(60)
+    await stays_asleep(site)
+
+
+async def test_a_pod_that_was_tried_while_its_wake_up_failed_is_not_woken_again(site: Site) -> None:
+    await occupy(site)
+    pod = await site.submit()
+    assert await site.choose(pod) is None
+    failing = site.fail("PATCH", "/pods/p$", status=500, delay_s=0.2)
+    await site.remove(await site.pod("occupant"))
+    await site.clock.run_until(lambda: site.has_happened(failing), step_s=0.05)
+    assert await site.choose(pod) == "n1"
+    await site.clock.run_until(lambda: site.clock.elapsed_s > 60)
+    await stays_asleep(site)
 
 
 async def test_a_watch_that_lags_behind_ends_in_a_wake_up(site: Site) -> None:
@@ -274,6 +310,7 @@ async def test_a_watch_that_lags_behind_ends_in_a_wake_up(site: Site) -> None:
     pod = await site.submit(seen=False)
     await site.client.delete(PODS, "occupant", namespace="default", grace_period_s=0)
     assert await site.choose(pod) is None
+    await site.clock.advance(3)
     site.server.faults.waiting.remove(outage)
     await poll(lambda: occupant.metadata.uid in site.process.state.gone)
     await is_woken(site)

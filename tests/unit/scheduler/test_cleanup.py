@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from builders import pod
 from msgspec.structs import replace
 
 from gpuloom.engine.request.demand import Phase
@@ -62,3 +63,12 @@ async def test_a_reservation_made_anew_or_confirmed_while_others_are_asked_about
         s.meanwhile = lambda: s.state.cluster.assume(replace(old, since=NOW_S))
     await s.cleanup.check()
     assert [one.uid for one in s.state.cluster.ledger] == ["busy"]
+
+
+async def test_a_refused_pod_that_the_watch_does_not_show_waits_for_a_minute() -> None:
+    s = Setting()
+    for name, age_s in (("young", 59.0), ("old", 61.0)):
+        refused = pod(name=name, gpu=1)
+        s.state.note_unschedulable(refused, s.state.read_demands(refused), NOW_S - age_s)
+    await s.cleanup.check()
+    assert [one.pod.name for one in s.state.unschedulable.values()] == ["young"]

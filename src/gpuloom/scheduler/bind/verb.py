@@ -177,7 +177,9 @@ class BindVerb:
             async with self._writes:
                 # Setting the lock took time, so what was checked before may have changed.
                 _raise_objection(objection())
-                self._state.unserved.begin(self._unserved(reservation, (rules.key for rules, _ in locks)))
+                # One that another has bound meanwhile may be served already: no later event would end it.
+                if not self._state.node_of(reservation.uid):
+                    self._state.unserved.begin(self._unserved(reservation, (rules.key for rules, _ in locks)))
                 await self._write(pod, reservation, lambda: _raise_objection(objection()))
         self._labeller.note(pod, reservation.node)
 

@@ -1,7 +1,8 @@
 """Writing a binding and finding out what came of it (binding 2.1).
 
 Whether a write took effect is known, not guessed: while it is not, the API server is asked until it answers, unless the
-watch shows it first.
+watch shows it first. That a pod is not bound is believed only when a write that nobody waits for any more must have
+arrived.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,9 +10,18 @@ from dataclasses import dataclass
 
 import structlog
 
-from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, ConflictError, KubeClient, NotFoundError
+from gpuloom.kube import (
+    PODS,
+    WRITE_DEADLINE_S,
+    ApiError,
+    ConflictError,
+    KubeClient,
+    NotFoundError,
+    TooManyRequestsError,
+)
 from gpuloom.scheduler.bind.podlabel import label_of
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.leadership.gate import SETTLING_S
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.objects import Pod
 
@@ -51,14 +61,18 @@ class BindingWriter:
                 recheck=recheck,
             )
         except ApiError as error:
-            # A conflict may come from our own earlier write, whose reply was lost.
-            is_open = error.outcome_unknown or isinstance(error, ConflictError)
-            if not (is_open and await self._is_bound(pod, node)):
+            # A conflict may come from our own earlier write, whose reply was lost. After these two none is under way.
+            is_refused = isinstance(error, ConflictError | TooManyRequestsError)
+            is_open = error.outcome_unknown or is_refused
+            if not (is_open and await self._is_bound(pod, node, 0.0 if is_refused else SETTLING_S)):
                 raise BindRefusedError(str(error)) from error
 
-    async def _is_bound(self, pod: Pod, node: str) -> bool:
+    async def _is_bound(self, pod: Pod, node: str, settling_s: float) -> bool:
+        """Find out whether a pod is bound to a node, as it is after so many seconds if it is not bound before."""
         uid, pause_s = pod.metadata.uid, _FIRST_PAUSE_S
+        settled_at = self.clocks.monotonic() + settling_s
         while True:
+            is_settled = self.clocks.monotonic() >= settled_at
             try:
                 now = await self.client.get(PODS, pod.name, namespace=pod.namespace, timeout_s=WRITE_DEADLINE_S)
             except NotFoundError:
@@ -66,11 +80,11 @@ class BindingWriter:
             except ApiError as error:
                 _log.warning("outcome of a binding is open", pod=pod.full_name, node=node, cause=str(error))
             else:
-                return now.metadata.uid == uid and now.spec.node_name == node
+                if now.metadata.uid != uid or now.spec.node_name or is_settled:
+                    return now.metadata.uid == uid and now.spec.node_name == node
             await self.clocks.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
             if uid in self.state.gone:
                 return False
-            shown = self.state.pods.get(uid)
-            if shown is not None and shown.spec.node_name:
-                return shown.spec.node_name == node
+            if shown := self.state.node_of(uid):
+                return shown == node

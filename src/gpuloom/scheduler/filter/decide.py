@@ -67,7 +67,7 @@ class PodPlacer:
             return FilterResult(error="extender args missing pod")
         if args.nodes is not None:
             return self._simulate(pod, args, args.nodes)
-        if objection := self._find_objection(pod):
+        if objection := self.find_objection(pod):
             return FilterResult(error=objection)
         self.state.offers.forget(pod.metadata.uid)
         try:
@@ -142,8 +142,8 @@ class PodPlacer:
         items = [item for name, item in received.items() if name in fitting]
         return FilterResult(nodes=encode_node_list(items), failed_nodes=failed)
 
-    def _find_objection(self, pod: Pod) -> str:
-        """Why no decision may be made for this pod now, empty when one may."""
+    def find_objection(self, pod: Pod) -> str:
+        """Say why no decision may be made for this pod now, empty when one may."""
         if objection := self.state.objection:
             return objection
         if not (pod.metadata.uid and pod.name and pod.namespace):
@@ -158,9 +158,10 @@ class PodPlacer:
         if uid in self.state.gone:
             return f"pod {pod.full_name} is deleted"
         held = self.state.cluster.ledger.find(uid)
-        if held is not None and held.status is ReservationStatus.CONFIRMED:
-            return f"pod {pod.full_name} is bound to node {held.node} already"
-        return ""
+        # The watch may be late, and it may show a binding without cards that count.
+        confirmed = held.node if held is not None and held.status is ReservationStatus.CONFIRMED else ""
+        node = confirmed or self.state.node_of(uid)
+        return f"pod {pod.full_name} is bound to node {node} already" if node else ""
 
     def _accept(
         self, pod: Pod, decision: PodDecision, node: str, at: datetime, offer: NodeOffer | None

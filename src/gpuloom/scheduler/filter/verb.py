@@ -66,7 +66,9 @@ class FilterVerb:
         if pod is None or args.nodes is not None or not self.state.asks_for_cards(pod):
             return None
         if not result.node_names:
-            return patch_refusal(pod, settings) if settings.filter_write == "inline" else None
+            # Nothing is taken off a pod that is bound, or about to be.
+            may_write = settings.filter_write == "inline" and not self.placer.find_objection(pod)
+            return patch_refusal(pod, settings) if may_write else None
         held = self.state.cluster.ledger.find(pod.metadata.uid)
         return patch_decision(held, pod, settings) if held is not None else None
 

@@ -36,9 +36,10 @@ from gpuloom.wire.objects import Lease
 
 PERIOD_S = 0.5
 SETTLING_S = WRITE_DEADLINE_S + 1.0
-"""So long after a change of leaders the old one's writes may still be sent (decision 014).
+"""So long a write for which nobody waits any more may still arrive.
 
-It writes for its kube-scheduler only, which ends when it gives up the lease, and nothing once that has hung up.
+Our own, where its outcome is unknown (binding 2.1), and the old leader's after a change of leaders (decision 014): that
+one writes for its kube-scheduler only, which ends when it gives up the lease, and nothing once that has hung up.
 """
 SILENCE_S = 8.0
 """A leader renews its lease every two seconds, and is no longer certain to be one after ten."""

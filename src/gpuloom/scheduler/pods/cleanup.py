@@ -14,6 +14,8 @@ from gpuloom.scheduler.state import SchedulerState
 PERIOD_S = 1.0
 UNSEEN_LIMIT_S = 2.0
 """A pod that the watch has not shown so long after its Filter is asked for."""
+UNSEEN_WAITING_LIMIT_S = 60.0
+"""A refused pod that the watch has not shown for so long waits no more: perhaps somebody has invented it."""
 UNBOUND_LIMIT_S = 900.0
 """A reservation without Bind ends after this; binding volumes may take ten minutes."""
 GONE_MEMORY_S = 900.0
@@ -60,10 +62,10 @@ class ReservationCleanup:
             if now - since > GONE_MEMORY_S:
                 del self.state.gone[uid]
         for uid, waiting in list(self.state.unschedulable.items()):
-            if uid not in self.state.pods and now - waiting.since > UNSEEN_LIMIT_S:
+            if uid not in self.state.pods and now - waiting.since > UNSEEN_WAITING_LIMIT_S:
                 self.state.note_not_waiting(uid)
         for uid, since in list(self.state.woken_since.items()):
-            if uid not in self.state.pods and now - since > UNSEEN_LIMIT_S:
+            if uid not in self.state.pods and now - since > UNSEEN_WAITING_LIMIT_S:
                 del self.state.woken_since[uid]
 
     async def _check(self, reservation: Reservation, age_s: float) -> None:

@@ -6,15 +6,16 @@ queue, so one annotation is patched.
 """
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
 from gpuloom.engine.planning.together import fit_together
 from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.scoring.weights import PolicyError
-from gpuloom.kube import PODS, ApiError, KubeClient
+from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, ConflictError, KubeClient
 from gpuloom.kube.annotations import patch_same
+from gpuloom.kube.backoff import Backoff
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.state import SchedulerState, UnschedulablePod, WaitingKind
 from gpuloom.scheduler.timeslice import TimeSlice
@@ -24,21 +25,28 @@ from gpuloom.wire.words import encode_time
 
 PAUSE_S = 0.05
 """At most 20 of them a second."""
+QUIET_S = 2 * WRITE_DEADLINE_S
+"""Where no wake-up has failed for so long, the next one that does is tried again soon."""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class PodRequeuer:
-    """Requeues unschedulable pods that would fit now: nominated ones first, then the oldest."""
+    """Requeues unschedulable pods that would fit now: nominated ones first, then the oldest.
+
+    failed  set when one could not be woken and waits on
+    """
 
     client: KubeClient
     state: SchedulerState
     clocks: Clocks
+    failed: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> None:
         """Requeue until cancelled."""
         async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._try_again())
             while True:
                 await self.state.capacity_freed.wait()
                 self.state.capacity_freed.clear()
@@ -46,6 +54,18 @@ class PodRequeuer:
                     continue
                 await self._requeue_nominated(tasks)
                 await self._requeue_those_that_fit()
+
+    async def _try_again(self) -> None:
+        """Look at those that wait again after wake-ups that failed, later each time in a row."""
+        backoff = Backoff()
+        while True:
+            await self.failed.wait()
+            await self.clocks.sleep(backoff.delay_s())
+            self.failed.clear()
+            self.state.capacity_freed.set()
+            await self.clocks.wait(self.failed, QUIET_S)
+            if not self.failed.is_set():
+                backoff.reset()
 
     async def _requeue_nominated(self, tasks: asyncio.TaskGroup) -> None:
         """Requeue all nominated pods whose own nodes have room now, none after the other: nobody else may take it."""
@@ -56,7 +76,7 @@ class PodRequeuer:
                 continue
             if not self.state.obstacle and self._has_own_room(waiting, nomination.node):
                 self._begin(waiting)
-                tasks.create_task(self._wake(waiting.pod, nomination.node))
+                tasks.create_task(self._wake(waiting, nomination.node))
             await time_slice.yield_if_over()
 
     def _has_own_room(self, waiting: UnschedulablePod, node: str) -> bool:
@@ -125,21 +145,27 @@ class PodRequeuer:
     async def requeue(self, waiting: UnschedulablePod, node: str = "") -> None:
         """Put a pod back into the queue, and have kube-scheduler ask a node first where one is named."""
         self._begin(waiting)
-        await self._wake(waiting.pod, node)
+        await self._wake(waiting, node)
 
     def _begin(self, waiting: UnschedulablePod) -> None:
         self.state.note_woken(waiting)
         self.state.groups.note_woken(waiting.pod)
 
-    async def _wake(self, pod: Pod, node: str) -> None:
+    async def _wake(self, waiting: UnschedulablePod, node: str) -> None:
         """Put a pod back into the queue, and name the node to be asked first in the same write.
 
         In large clusters kube-scheduler offers some nodes only, and it takes the hint away whenever the pod is refused.
         """
+        pod = waiting.pod
         body: dict[str, object] = {"metadata": {"annotations": {WOKEN: encode_time(self.clocks.now())}}}
         if node:
             body["status"] = {"nominatedNodeName": node}
         try:
             await patch_same(self.client, PODS, pod, body, subresource="status" if node else "")
         except ApiError as error:
-            _log.warning("pod not woken, it waits for kube-scheduler's next try", pod=pod.full_name, cause=str(error))
+            is_open = error.outcome_unknown or isinstance(error, ConflictError)
+            follows = "is tried again" if is_open else "waits for kube-scheduler's next try"
+            _log.warning("pod not woken", pod=pod.full_name, follows=follows, cause=str(error))
+            if is_open:
+                self.state.note_not_woken(waiting)
+                self.failed.set()
