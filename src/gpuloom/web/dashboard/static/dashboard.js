@@ -65,6 +65,11 @@ function follow() {
     for (const [id, html] of Object.entries(JSON.parse(event.data))) replace(id, html);
     document.documentElement.dataset.changes = Number(document.documentElement.dataset.changes ?? 0) + 1;
   });
+  source.addEventListener("trouble", (event) => {
+    const { why } = JSON.parse(event.data);
+    if (why) say(`not live now: ${why}`, "off");
+    else say("live", "on");
+  });
   source.addEventListener("reload", () => location.reload());
   source.addEventListener("over", (event) => {
     const { why } = JSON.parse(event.data);
