@@ -7,7 +7,7 @@ import msgspec
 from gpuloom.engine.explanation.depth import STANDARD, Depth
 from gpuloom.engine.explanation.values import Explanation
 from gpuloom.web.api import WebApi, need_pods
-from gpuloom.web.dashboard.asked import Asked, cut_rows, turn
+from gpuloom.web.dashboard.asked import Asked, turn
 from gpuloom.web.dashboard.drawing import draw, draw_items
 from gpuloom.web.dashboard.regions import DashboardPage, Listing, Region
 from gpuloom.web.pages import gather
@@ -23,9 +23,10 @@ async def make_pending(api: WebApi, asked: Asked) -> DashboardPage:
     namespace = asked.option("namespace")
     if namespace:
         need_pods(asked.viewer, namespace)
-    pending = pick_pending(await api.pace.finish(find_pending(api.source)), asked.viewer, namespace)
-    found = await api.pace.finish(list_pending(api.source, asked.viewer, cut_rows(pending, asked)))
-    rows, turning = turn(asked, found)
+    waiting = await api.pace.finish(find_pending(api.source))
+    pending = await api.pace.collect(pick_pending(waiting, asked.viewer, namespace))
+    turning = turn(asked, len(pending))
+    rows = await api.pace.finish(list_pending(api.source, asked.viewer, pending[turning.rows]))
     # How long a pod waits is told by its age, which does not change with every look.
     drawn = draw_items("pods", "pending_row", {f"p-{row.uid}": _without_clock(row) for row in rows})
     items = await api.pace.collect(drawn)
@@ -35,9 +36,9 @@ async def make_pending(api: WebApi, asked: Asked) -> DashboardPage:
         regions={
             "seek": draw("pods", "seek", "/pending", namespace, asked.viewer),
             "pending": Listing(
-                head=draw("pods", "pending_head", len(found)),
+                head=draw("pods", "pending_head", len(pending)),
                 items=dict(items),
-                tail=draw("pods", "pending_tail", turning, len(found), namespace),
+                tail=draw("pods", "pending_tail", turning, len(pending), namespace),
             ),
         },
     )
