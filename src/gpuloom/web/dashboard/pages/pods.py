@@ -46,21 +46,22 @@ async def make_pending(api: WebApi, asked: Asked) -> DashboardPage:
 
 async def make_pod(api: WebApi, asked: Asked) -> DashboardPage:
     """Explain a pod as of now."""
-    namespace, name = asked.name("namespace"), asked.name("pod")
+    namespace, name, node = asked.name("namespace"), asked.name("pod"), asked.option("node")
     pod = await api.find_pod(namespace, name, asked.viewer)
     explanation = await api.pace.finish(explain_pod(api.source, asked.viewer, pod, read_depth(asked)))
     nomination = find_nomination(api.source, asked.viewer, pod.metadata.uid)
     held = api.source.state.cluster.ledger.find(pod.metadata.uid)
     regions = dict(await api.pace.collect(_draw_pod(explanation, nomination, asked)))
-    if held is not None:
-        regions["use"] = draw("pods", "use", use_of_pod(api.source, held), api.source.book.why_not)
-    regions["details"] = await api.pace.finish(draw_details(explanation, asked.path, asked.option("node")))
+    used = use_of_pod(api.source, held) if held is not None else None
+    regions["use"] = draw("pods", "use", held is not None, used, api.source.book.why_not)
+    regions["which"] = draw("explanation", "which", explanation, asked.path, node)
+    regions["details"] = await api.pace.finish(draw_details(explanation, node))
     here = "/pods" if explanation.held is not None else "/pending"
     return DashboardPage(title=f"Pod {namespace}/{name}", here=here, regions=regions)
 
 
-def draw_details(explanation: Explanation, path: str, wanted: str) -> Generator[None, None, Listing]:
-    """Draw the cards of nodes; ``path`` is where to ask for another node than the ``wanted`` one, empty for nowhere."""
+def draw_details(explanation: Explanation, wanted: str = "") -> Generator[None, None, Listing]:
+    """Draw the cards of nodes: of the ``wanted`` one, or of those that are told of anyway."""
     held = explanation.held
     nodes = {
         f"n-{node.name}": (node, "would be chosen" if held is None else "held" if node.name == held.node else "")
@@ -68,7 +69,7 @@ def draw_details(explanation: Explanation, path: str, wanted: str) -> Generator[
     }
     items = yield from gather(draw_items("explanation", "one_node", nodes))
     return Listing(
-        head=draw("explanation", "details_head", explanation, path, wanted),
+        head=draw("explanation", "details_head", explanation, wanted),
         items=dict(items),
         tail=draw("explanation", "details_tail"),
     )
