@@ -55,8 +55,8 @@ class Answers:
         return answer
 
 
-@pytest.fixture
-def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True)
+def _look_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("INTERVAL_S", "RETRY_S"):
         monkeypatch.setattr(live, name, 0.0)
 
@@ -101,7 +101,7 @@ async def test_a_page_that_takes_long_holds_up_no_other() -> None:
     assert quick.changes == {"r": b'"/quick"'}
 
 
-async def test_a_page_that_had_to_wait_is_looked_at_again_as_soon_as_others(clock: Clock, at_once: None) -> None:
+async def test_a_page_that_had_to_wait_is_looked_at_again_as_soon_as_others(clock: Clock) -> None:
     looks, again = 0, asyncio.Event()
 
     async def make(_: Asked) -> DashboardPage:
@@ -150,9 +150,7 @@ async def test_work_that_is_measured_is_told_that_it_is_cancelled() -> None:
 
 
 @pytest.mark.parametrize("code", [404, 422, 503])
-async def test_a_page_that_cannot_be_made_for_a_while_says_why_and_is_live_again_after(
-    code: int, at_once: None
-) -> None:
+async def test_a_page_that_cannot_be_made_for_a_while_says_why_and_is_live_again_after(code: int) -> None:
     answers = Answers()
     async with look_at(answers.make) as pages:
         stream = pages.join(asked_for("/"), "somebody", page_of("before").state)

@@ -140,12 +140,13 @@ class Live:
 
     async def _look(self, asked: Asked) -> None:
         channel = self._channels[asked]
-        while True:
-            refreshing = Measured(self._refresh(asked, channel))
-            if not await refreshing:
-                return
-            channel.spent_s = refreshing.spent_s
+        may_go_on = True
+        while may_go_on:
+            # At first too: whoever comes has just been shown the page, and others wait for theirs.
             await asyncio.sleep(self._find_pause(channel))
+            refreshing = Measured(self._refresh(asked, channel))
+            may_go_on = await refreshing
+            channel.spent_s = refreshing.spent_s
 
     def _find_pause(self, channel: _Channel) -> float:
         spent_s = sum(one.spent_s for one in self._channels.values())
