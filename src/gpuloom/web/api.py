@@ -24,6 +24,7 @@ from gpuloom.web.entrance import Entrance
 from gpuloom.web.operations import OPERATIONS, Operation, describe_api
 from gpuloom.web.pages import Pace
 from gpuloom.web.place import API_ROOT
+from gpuloom.web.podmemory import PodMemory
 from gpuloom.web.preempting import BudgetLookup
 from gpuloom.web.rights import view as view_rights
 from gpuloom.web.views.cards import detail_node, find_card, list_cards, list_nodes
@@ -92,6 +93,7 @@ class WebApi:
     budgets: BudgetLookup = field(init=False)
     _client: KubeClient = field(init=False)
     _reads: Turns = field(init=False)
+    _known: PodMemory = field(default_factory=PodMemory, init=False)
 
     def __post_init__(self) -> None:
         describe_api()  # takes a while, so before anybody waits for it
@@ -300,14 +302,15 @@ class WebApi:
     async def find_pod(self, namespace: str, name: str, viewer: Viewer) -> Pod:
         """Find a pod; the scheduler keeps none that ask for no card, and of bound ones too little to tell what for."""
         need_pods(viewer, namespace)
-        pod = find_pod(self.source, namespace, name)
-        return pod if pod is not None and pod.containers else await self._read_pod(namespace, name)
+        seen = find_pod(self.source, namespace, name)
+        pod = seen if seen is None or seen.containers else self._known.find(seen)
+        return pod or await self._read_pod(namespace, name)
 
     async def _read_pod(self, namespace: str, name: str) -> Pod:
         """Read a pod from the API server."""
         try:
             async with self._reads.take(namespace):
-                return await self._client.get(HOST_PODS, name, namespace=namespace)
+                pod = await self._client.get(HOST_PODS, name, namespace=namespace)
         except CrowdedError as error:
             raise RefusedError(503, "too many pods are read at once: try again in a moment") from error
         except NotFoundError as error:
@@ -316,6 +319,8 @@ class WebApi:
             raise RefusedError(422, f"pod {namespace}/{name}: {error.message}") from error
         except ApiError as error:
             raise RefusedError(503, str(error)) from error
+        self._known.keep(pod)
+        return pod
 
 
 async def _refuse_path(request: web.Request) -> web.StreamResponse:

@@ -7,6 +7,7 @@ import pytest
 from local.scheduler.clock import poll
 from local.scheduler.site import REGISTER, card
 from local.web.pages import Pages
+from local.web.scenes import run_pod
 
 from gpuloom.engine.explanation.text import tell_vendor
 from gpuloom.engine.explanation.values import Explanation
@@ -686,3 +687,17 @@ async def test_reading_pods_of_one_namespace_leaves_others_room(pages: Pages) ->
         assert (await pages.get("/explain/other/absent"))[0] == 404
         for task in waiting:
             task.cancel()
+
+
+async def test_a_bound_pod_is_read_again_only_when_it_has_changed(pages: Pages) -> None:
+    await run_pod(pages.site, "held", "n1")
+    await pages.site.wait_for_pod(await pages.site.pod("held"))
+    reads = pages.site.fail("GET", "/pods/held", times=100)
+    for _ in range(3):
+        assert (await pages.see("/explain/default/held"))["outcome"] == "bound"
+    assert reads.times == 99
+    changed = await pages.site.change_pod("held", {"metadata": {"labels": {"a": "b"}}})
+    await pages.site.wait_for_pod(changed)
+    before = reads.times
+    await pages.see("/explain/default/held")
+    assert reads.times == before - 1

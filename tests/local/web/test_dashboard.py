@@ -12,6 +12,7 @@ from playwright.async_api import Browser, expect
 from gpuloom.kube import PODS
 from gpuloom.model.reasons import Reason
 from gpuloom.scheduler.recording.lines import decode_line
+from gpuloom.web.dashboard import live
 from gpuloom.wire.words import encode_time
 
 pytestmark = pytest.mark.browser
@@ -197,6 +198,62 @@ async def test_a_change_leaves_the_focus_where_it_is(window: Window) -> None:
     await run_pod(window.pages.site, "newcomer", "node-b", memory_mib=20000)
     await expect(tile).to_have_accessible_name("node-b: 4 cards, 21 % of the memory allocated, 2 free, 1 unhealthy")
     await expect(tile).to_be_focused()
+
+
+async def test_a_change_leaves_the_focus_on_a_button(window: Window) -> None:
+    await window.sign_in(path="/nodes/node-a")
+    await window.wait_live()
+    button = window.page.get_by_role("button", name=f"Copy {CARD}")
+    await button.focus()
+    await window.pages.site.annotate("node-a", {"hami.io/device-cordon": CARD})
+    await expect(window.page.get_by_role("row", name=CARD)).to_contain_text("cordoned")
+    await expect(button).to_be_focused()
+
+
+async def test_a_change_leaves_the_focus_on_the_same_of_links_that_are_alike(window: Window) -> None:
+    await window.sign_in(path="/pods")
+    await window.wait_live()
+    row = window.page.get_by_role("row", name="default/notebook-3")
+    link = row.get_by_role("link", name="node-a", exact=True)
+    await link.focus()
+    await run_pod(window.pages.site, "newcomer", "node-b", memory_mib=20000)
+    await expect(window.page.locator("#pods tbody tr")).to_have_count(5)
+    await expect(link).to_be_focused()
+
+
+async def test_who_types_a_node_sees_what_changes_meanwhile(window: Window) -> None:
+    await window.sign_in(path="/pods/default/giant")
+    await window.wait_live()
+    field = window.page.get_by_label("Details of node")
+    await field.press_sequentially("node-")
+    await window.pages.site.register("node-e")
+    await expect(window.page.locator("#details h3")).to_contain_text(["node-e"])
+    await expect(field).to_be_focused()
+    await expect(field).to_have_value("node-")
+
+
+async def test_a_pod_that_gets_its_cards_shows_what_it_uses(window: Window) -> None:
+    pod = await window.pages.site.submit("small", memory_mib=1000)
+    await window.sign_in(path="/pods/default/small")
+    await window.wait_live()
+    assert await window.pages.site.choose(pod, "node-b") == "node-b"
+    await expect(window.page.get_by_role("region", name="What it uses")).to_contain_text(
+        "Used, of its allocated memory"
+    )
+
+
+async def test_the_page_of_a_pod_that_is_made_anew_is_live_again(
+    window: Window, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "RETRY_S", 0.1)
+    site = window.pages.site
+    await window.sign_in(path="/pods/default/giant")
+    await window.wait_live()
+    await site.remove(await site.pod("giant"))
+    await expect(window.page.get_by_role("status").first).to_have_text("not live now: there is no pod default/giant")
+    await site.submit("giant", memory_mib=70000)
+    await window.wait_live()
+    await window.see("70,000 MiB")
 
 
 async def test_a_pod_that_stops_waiting_leaves_the_page(window: Window) -> None:

@@ -1,5 +1,6 @@
 """Pods for which room is being made, as the API and the pages show them, and why others are evicted."""
 
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -71,6 +72,12 @@ async def test_pages_of_node_and_pod_show_the_nomination(pages: Pages) -> None:
             assert told in table
     assert "Room is being made for it on node" in await pages.read("/pending")
     assert "evicted to make room on n1 for default/high" in await pages.read("/pods/default/low")
+
+
+async def test_each_cell_of_a_nomination_says_on_a_phone_what_it_is(pages: Pages) -> None:
+    page = await pages.read("/nodes/n1")
+    table = page.partition("<caption>Room is being made</caption>")[2].partition("</table>")[0]
+    assert len(re.findall(r"<td[^>]* data-label=", table)) == table.count("<td") == 5
 
 
 async def test_a_node_without_nominations_shows_none(pages: Pages) -> None:

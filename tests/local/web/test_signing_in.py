@@ -100,6 +100,23 @@ async def test_a_right_that_is_taken_away_ends_the_view(
         await window.see("this needs the right to list nodes")
 
 
+@pytest.mark.browser
+async def test_a_page_outlives_a_failure_of_the_api_server_and_is_live_again(
+    scene: Pages, browser: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "BEAT_S", 0.2)
+    for module in ("serving.rights", "web.dashboard.streaming"):
+        monkeypatch.setattr(f"gpuloom.{module}.REMEMBERED_S", 0.0)
+    async with open_window(scene, browser) as window:
+        await window.sign_in(path="/nodes/node-a")
+        await window.wait_live()
+        await window.page.evaluate("window.isTheSame = true")
+        scene.site.fail("POST", "subjectaccessreviews", status=500, times=2)
+        await expect(window.page.get_by_role("status").first).to_have_text("connection lost, trying again")
+        await expect(window.page.get_by_role("status").first).to_have_text("live", timeout=30_000)
+        assert await window.page.evaluate("window.isTheSame") is True
+
+
 async def test_the_cookie_is_for_this_site_and_not_for_scripts(pages: Pages) -> None:
     cookie = (await sign_in(pages, pages.site.server.token)).cookies["gpuloom"]
     assert (cookie["httponly"], cookie["samesite"], cookie["path"]) == (True, "Strict", "/")

@@ -10,11 +10,14 @@ from typing import Any
 import aiohttp
 import pytest
 from local.scheduler.clock import poll
+from local.scheduler.site import REGISTER
 from local.web.pages import Pages
 from local.web.pieces import count_pieces
 from local.web.scenes import set_large_scene
 from markupsafe import Markup
 
+from gpuloom.kube import NODES, PODS
+from gpuloom.local.manifests import pod_manifest
 from gpuloom.web.api import WebApi
 from gpuloom.web.dashboard import live, streaming
 from gpuloom.web.dashboard.asked import Asked
@@ -42,6 +45,14 @@ async def next_event(reply: aiohttp.ClientResponse) -> tuple[str, Any]:
             elif text.startswith("data: "):
                 return kind, json.loads(text.removeprefix("data: "))
     raise AssertionError("the stream ended")
+
+
+async def next_trouble(reply: aiohttp.ClientResponse) -> str:
+    """Read on until it is said why the page is not live, or that it is again."""
+    kind, said = "", dict[str, str]()
+    while kind != "trouble":
+        kind, said = await next_event(reply)
+    return str(said["why"])
 
 
 async def state_of(pages: Pages, path: str) -> str:
@@ -104,7 +115,21 @@ async def test_ten_people_who_open_a_page_at_once_cost_no_more_than_two(
     assert len(made) <= 2
 
 
-@pytest.mark.parametrize("path", ["/", "/nodes", "/nodes/gpu-0001", "/pending", "/pods/default/wide-0", "/decisions"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/nodes",
+        "/nodes?sort=-pods&page=999999",
+        "/nodes/gpu-0001",
+        "/pods",
+        "/pods?sort=-cards&page=999999",
+        "/pods?sort=-cores&page=2",
+        "/pending",
+        "/pods/default/wide-0",
+        "/decisions",
+    ],
+)
 async def test_no_piece_of_a_page_is_long_however_large_the_cluster(
     pages: Pages, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
@@ -152,3 +177,59 @@ async def test_streams_do_not_hold_up_the_end_of_the_process(pages: Pages) -> No
 async def test_nobody_follows_a_page_without_a_token(pages: Pages) -> None:
     async with pages.session.get(f"{pages.part.url}/live/nodes") as reply:
         assert reply.status == 401
+
+
+async def test_a_page_says_why_it_is_not_live_and_when_it_is_again(
+    pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("INTERVAL_S", "RETRY_S"):
+        monkeypatch.setattr(live, name, 0.0)
+    await pages.site.client.create(PODS, pod_manifest("plain", cards=0), namespace="default")
+    async with follow(pages, "/pods/default/plain") as reply:
+        assert (await next_event(reply))[0] == "change"
+        pages.site.fail("GET", "/pods/plain", status=503, message="not now", times=3)
+        assert "not now" in await next_trouble(reply)
+        assert await next_trouble(reply) == ""
+
+
+async def test_a_page_whose_card_is_away_for_a_moment_is_live_again(
+    pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("INTERVAL_S", "RETRY_S"):
+        monkeypatch.setattr(live, name, 0.0)
+    registered = (await pages.site.client.get(NODES, "n1")).annotations[REGISTER]
+    async with follow(pages, "/cards/GPU-n1-0") as reply:
+        assert (await next_event(reply))[0] == "change"
+        await pages.site.annotate("n1", {REGISTER: "[]"})
+        assert await next_trouble(reply) == "no node has a card GPU-n1-0"
+        await pages.site.annotate("n1", {REGISTER: registered})
+        assert await next_trouble(reply) == ""
+
+
+async def test_where_rights_cannot_be_asked_for_a_stream_ends_and_nobody_has_to_reload(
+    pages: Pages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "BEAT_S", 0.05)
+    for module in ("serving.rights", "web.dashboard.streaming"):
+        monkeypatch.setattr(f"gpuloom.{module}.REMEMBERED_S", 0.0)
+    state = await state_of(pages, "/nodes/n1")
+    async with asyncio.timeout(60), follow(pages, "/nodes/n1", state=state) as reply:
+        pages.site.fail("POST", "subjectaccessreviews", status=500, times=100)
+        assert "event:" not in (await reply.text())
+    async with follow(pages, "/nodes/n1", state=state) as reply:
+        assert reply.status == 503
+    pages.site.server.faults.clear()
+    async with follow(pages, "/nodes/n1", state=state) as reply:
+        assert reply.status == 200
+
+
+async def test_a_pod_that_gets_its_cards_has_a_place_for_what_it_uses(pages: Pages) -> None:
+    pod = await pages.site.submit("p")
+    assert '<section id="use">\n</section>' in await pages.read("/pods/default/p")
+    state = await state_of(pages, "/pods/default/p")
+    async with follow(pages, "/pods/default/p", state=state) as reply:
+        await pages.site.choose(pod)
+        changes: dict[str, str] = {}
+        while "use" not in changes:
+            changes |= (await next_event(reply))[1]
+    assert "Used, of its allocated memory" in changes["use"]

@@ -7,6 +7,10 @@ from local.web.pages import Pages
 from local.web.scenes import run_pod
 from local.web.test_api import only_pods_of
 
+from gpuloom.kube import PODS as POD_OBJECTS
+from gpuloom.local.manifests import pod_manifest
+from gpuloom.web.dashboard import asked
+
 PODS = ["default/notebook-1", "default/notebook-2", "default/notebook-3", "default/train-large"]
 NODES = ["n1", "node-a", "node-b", "node-c", "node-d"]
 
@@ -125,3 +129,45 @@ async def test_a_path_of_the_api_that_there_is_not_is_told_in_a_status(pages: Pa
     code, status = await pages.get("/nothing")
     assert (code, status["kind"], status["reason"]) == (404, "Status", "NotFound")
     assert status["message"] == "there is nothing to GET at /api/v1/nothing"
+
+
+@pytest.mark.parametrize("path", ["/nodes", "/pods", "/pending", "/quotas", "/decisions"])
+async def test_beyond_the_end_of_a_table_is_its_last_page(
+    scene: Pages, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    monkeypatch.setattr(asked, "ROWS", 1)
+    html = await scene.read(f"{path}?page=99")
+    assert html.count('<tr id="') == 1
+    assert 'rel="prev">← Before</a>' in html
+    assert 'rel="next"' not in html
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [
+        ("/decisions", "Nothing was decided yet about pods of namespace nosuch; "),
+        ("/quotas", "Namespace nosuch holds no cards and has no quota for them; "),
+    ],
+)
+async def test_a_table_without_rows_names_the_namespace_that_was_chosen(scene: Pages, path: str, told: str) -> None:
+    assert f'{told}<a href="{path}">all namespaces</a>.' in await scene.read(f"{path}?namespace=nosuch")
+
+
+async def test_whoever_sees_no_decision_is_not_told_that_there_was_none(scene: Pages) -> None:
+    somebody = scene.site.server.accounts.add("somebody", only_pods_of("other"))
+    assert "Nothing was decided yet about pods that you may see." in await scene.read("/decisions", who=somebody)
+
+
+async def test_a_node_is_not_said_to_be_missing_where_no_node_is_told_of(pages: Pages) -> None:
+    await pages.site.client.create(POD_OBJECTS, pod_manifest("plain", cards=0), namespace="default")
+    await pages.site.submit("p")
+    assert "No node to tell of." in await pages.read("/pods/default/plain?node=n1")
+    assert "No node to tell of: there is none named n2." in await pages.read("/pods/default/p?node=n2")
+
+
+@pytest.mark.parametrize(
+    ("path", "region"),
+    [("/nodes/node-a", "nominations"), ("/pods/default/giant", "nominations"), ("/pods/default/giant", "use")],
+)
+async def test_a_region_that_is_empty_is_no_landmark(scene: Pages, path: str, region: str) -> None:
+    assert f'<section id="{region}">\n</section>' in await scene.read(path)

@@ -1,9 +1,7 @@
 """What somebody wants to see: equal questions have equal answers, so they are worked out once."""
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from itertools import islice
-from typing import TypeVar
 from urllib.parse import quote, urlencode
 
 from aiohttp import web
@@ -17,8 +15,6 @@ ROWS = 100
 
 _LONGEST_OPTION = 256
 _MOST_OPTIONS = 16
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +60,11 @@ class Turning:
     before: str
     after: str
 
+    @property
+    def rows(self) -> slice:
+        """The place of this page's rows among all."""
+        return slice((self.number - 1) * ROWS, self.number * ROWS)
+
 
 def read_asked(request: web.Request, route: str, viewer: Viewer) -> Asked:
     """Read a request for a page or for its stream.
@@ -78,20 +79,9 @@ def read_asked(request: web.Request, route: str, viewer: Viewer) -> Asked:
     return Asked(route, path, tuple(sorted(names.items())), options, viewer)
 
 
-def count_needed(asked: Asked) -> int:
-    """Return how many rows from the first on have to be known to show the page that is asked for."""
-    return asked.page_number * ROWS + 1
-
-
-def cut_rows(items: Iterable[_T], asked: Asked) -> Iterable[_T]:
-    """Take the items of the page that is asked for and one more, if there is one."""
-    first = (asked.page_number - 1) * ROWS
-    return islice(items, first, first + ROWS + 1)
-
-
-def turn(asked: Asked, rows: list[_T]) -> tuple[list[_T], Turning]:
-    """Return the rows to show and where the neighbouring pages are."""
-    number = asked.page_number
-    after = asked.link(page=number + 1) if len(rows) > ROWS else ""
+def turn(asked: Asked, count: int) -> Turning:
+    """Return where in a table of so many rows somebody is: beyond its end, on its last page."""
+    number = min(asked.page_number, max(-(-count // ROWS), 1))
     before = asked.link(page=number - 1 if number > 2 else "") if number > 1 else ""
-    return rows[:ROWS], Turning(number, before, after)
+    after = asked.link(page=number + 1) if number * ROWS < count else ""
+    return Turning(number, before, after)

@@ -1,9 +1,7 @@
 """Pages kept up to date: whoever looks at the same with the same rights shares the work; streams get what changed."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 import msgspec
@@ -11,13 +9,16 @@ import structlog
 
 from gpuloom.web.api import RefusedError
 from gpuloom.web.dashboard.asked import Asked
+from gpuloom.web.dashboard.measuring import Measured
 from gpuloom.web.dashboard.regions import DashboardPage, find_changes
 from gpuloom.web.pages import Pace
 
 INTERVAL_S = 2.0
 """So old a page may be."""
-SHARE_OF_TIME = 0.1
-"""More of the time than this is not spent on looking, however much there is to look at."""
+RETRY_S = 10.0
+"""After so long a page that could not be made is tried again."""
+SHARE_OF_TIME = 0.03
+"""Looking takes no more of the event loop's time than this, however much there is to look at."""
 MOST_STREAMS = 128
 MOST_OF_ONE = 16
 
@@ -35,12 +36,14 @@ class TooManyStreamsError(Exception):
 class Stream:
     """What one browser was not told yet; what changes several times before it is told, is told once.
 
-    ``changes`` are elements in JSON by id. ``over``: why there will be nothing more, empty while there may be.
+    ``changes`` are elements in JSON by id. ``trouble``: why the page cannot be made at the moment, empty where it can.
+    ``over``: why there will be nothing more, empty while there may be.
     """
 
     user: str
     changes: Changes = field(default_factory=dict)
     state: str = ""
+    trouble: str = ""
     over: str = ""
     news: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -49,6 +52,12 @@ class Stream:
         self.changes.update(changes)
         self.state = state
         self.news.set()
+
+    def tell_trouble(self, why: str) -> None:
+        """Note why the page cannot be made at the moment, or that it can."""
+        if why != self.trouble:
+            self.trouble = why
+            self.news.set()
 
     def end(self, why: str) -> None:
         """Note that this is over."""
@@ -64,10 +73,21 @@ class Stream:
 
 @dataclass(slots=True)
 class _Channel:
-    """A page that somebody looks at, as it was last."""
+    """A page that somebody looks at, as it was last.
 
+    ``trouble``: why it could not be made the last time. ``spent_s``: how long that took, without what it waited for.
+    """
+
+    looking: asyncio.Task[None]
     streams: list[Stream] = field(default_factory=list)
     page: DashboardPage | None = None
+    trouble: str = ""
+    spent_s: float = 0.0
+
+    def tell_trouble(self, why: str) -> None:
+        self.trouble = why
+        for stream in self.streams:
+            stream.tell_trouble(why)
 
     def end(self, why: str) -> None:
         for stream in self.streams:
@@ -75,13 +95,12 @@ class _Channel:
 
 
 class Live:
-    """The pages that are looked at now. It looks only while somebody does."""
+    """The pages that are looked at now. It looks only while somebody does; no page waits for another."""
 
     def __init__(self, make: Callable[[Asked], Awaitable[DashboardPage]], pace: Pace) -> None:
         self._make = make
         self._pace = pace
         self._channels: dict[Asked, _Channel] = {}
-        self._looking: asyncio.Task[None] | None = None
 
     def join(self, asked: Asked, user: str, state: str) -> Stream:
         """Begin to follow a page; ``state`` is that of the page which the browser shows.
@@ -94,10 +113,11 @@ class Live:
                 "too many pages are open for live updates: close some, or reload this one by hand"
             )
         stream = Stream(user, state=state)
-        channel = self._channels.setdefault(asked, _Channel())
+        if asked not in self._channels:
+            self._channels[asked] = _Channel(asyncio.create_task(self._look(asked)))
+        channel = self._channels[asked]
         channel.streams.append(stream)
-        if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look())
+        stream.tell_trouble(channel.trouble)
         return stream
 
     def leave(self, asked: Asked, stream: Stream) -> None:
@@ -107,35 +127,52 @@ class Live:
             channel.streams.remove(stream)
             if not channel.streams:
                 del self._channels[asked]
+                channel.looking.cancel()
 
     async def close(self) -> None:
         """End all streams and stop looking."""
-        for channel in self._channels.values():
-            channel.end("closing")
+        channels = list(self._channels.values())
         self._channels.clear()
-        if self._looking is not None:
-            self._looking.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._looking
+        for channel in channels:
+            channel.end("closing")
+            channel.looking.cancel()
+        await asyncio.gather(*(channel.looking for channel in channels), return_exceptions=True)
 
-    async def _look(self) -> None:
-        while self._channels:
-            began = time.perf_counter()
-            for asked, channel in list(self._channels.items()):
-                await self._refresh(asked, channel)
-            spent = time.perf_counter() - began
-            await asyncio.sleep(max(INTERVAL_S, spent / SHARE_OF_TIME))
+    async def _look(self, asked: Asked) -> None:
+        channel = self._channels[asked]
+        may_go_on = True
+        while may_go_on:
+            # At first too: whoever comes has just been shown the page, and others wait for theirs.
+            await asyncio.sleep(self._find_pause(channel))
+            refreshing = Measured(self._refresh(asked, channel))
+            may_go_on = await refreshing
+            channel.spent_s = refreshing.spent_s
 
-    async def _refresh(self, asked: Asked, channel: _Channel) -> None:
+    def _find_pause(self, channel: _Channel) -> float:
+        spent_s = sum(one.spent_s for one in self._channels.values())
+        return max(RETRY_S if channel.trouble else INTERVAL_S, spent_s / SHARE_OF_TIME)
+
+    async def _refresh(self, asked: Asked, channel: _Channel) -> bool:
+        """Make the page and tell what changed; return whether it may be made again."""
         try:
-            page = await self._make(asked)
-            await self._tell(channel, page)
+            await self._tell(channel, await self._make(asked))
         except RefusedError as error:
-            channel.end(str(error))
-            return
-        except Exception:  # noqa: BLE001 - one page's fault must not end all the others
+            # Rights are part of what is asked for, so they do not change here; anything else may.
+            if error.code == 403:
+                self._end(asked, str(error))
+                return False
+            channel.tell_trouble(str(error))
+        except Exception:  # noqa: BLE001 - the fault is told in the log, and on the page that has it
             _log.exception("page cannot be made", path=asked.path)
-            channel.end("this page cannot be made: the scheduler's log says why")
+            self._end(asked, "this page cannot be made: the scheduler's log says why")
+            return False
+        else:
+            channel.tell_trouble("")
+        return True
+
+    def _end(self, asked: Asked, why: str) -> None:
+        """Take away a page that cannot be made any more; whoever asks for it again begins anew."""
+        self._channels.pop(asked).end(why)
 
     async def _tell(self, channel: _Channel, page: DashboardPage) -> None:
         """Tell everybody who saw another state than this; whoever did not see the last one is shown everything."""

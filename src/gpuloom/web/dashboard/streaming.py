@@ -59,7 +59,9 @@ class Streams:
         response = web.StreamResponse(headers=_HEADERS)
         await response.prepare(request)
         recognised = checked = self._clock()
-        with suppress(ConnectionError):
+        told = ""
+        # Where nobody can be asked about rights, the browser comes back by itself and is told why.
+        with suppress(ConnectionError, RightsError):
             while not stream.over:
                 with suppress(TimeoutError):
                     async with asyncio.timeout(BEAT_S):
@@ -71,11 +73,7 @@ class Streams:
                         await _send(response, "reload", "", b"{}")
                         return response
                     recognised, checked = recognised if is_fresh else now, now
-                changes = stream.take()
-                if changes:
-                    await _send(response, "change", stream.state, _write(changes))
-                elif not stream.over:
-                    await response.write(b": still here\n\n")
+                told = await _tell(response, stream, told)
             if stream.over:
                 await _send(response, "over", "", msgspec.json.encode({"why": stream.over}))
         return response
@@ -88,8 +86,20 @@ class Streams:
                 if again.key != user.key:
                     return False
             return await self._api.view(request, user) == asked.viewer
-        except (SignInError, RightsError):
+        except SignInError:
             return False
+
+
+async def _tell(response: web.StreamResponse, stream: Stream, told: str) -> str:
+    """Send what is new, at least that the stream is there; ``told`` is the trouble told last. Return that of now."""
+    changes, state, trouble = stream.take(), stream.state, stream.trouble
+    if changes:
+        await _send(response, "change", state, _write(changes))
+    if trouble != told:
+        await _send(response, "trouble", "", msgspec.json.encode({"why": trouble}))
+    elif not changes and not stream.over:
+        await response.write(b": still here\n\n")
+    return trouble
 
 
 def _write(changes: Changes) -> bytes:
@@ -97,4 +107,5 @@ def _write(changes: Changes) -> bytes:
 
 
 async def _send(response: web.StreamResponse, event: str, state: str, data: bytes) -> None:
-    await response.write(f"id: {state}\nevent: {event}\ndata: ".encode() + data + b"\n\n")
+    identity = f"id: {state}\n" if state else ""
+    await response.write(f"{identity}event: {event}\ndata: ".encode() + data + b"\n\n")

@@ -1,7 +1,7 @@
 """The decisions made last, and one of them as it was."""
 
 from gpuloom.web.api import WebApi, need_pods
-from gpuloom.web.dashboard.asked import Asked, cut_rows, turn
+from gpuloom.web.dashboard.asked import Asked, turn
 from gpuloom.web.dashboard.drawing import draw, draw_items
 from gpuloom.web.dashboard.regions import DashboardPage, Listing
 from gpuloom.web.views.decisions import list_decisions, view_decision
@@ -12,17 +12,17 @@ async def make_decisions(api: WebApi, asked: Asked) -> DashboardPage:
     namespace = asked.option("namespace")
     if namespace:
         need_pods(asked.viewer, namespace)
-    decisions = list_decisions(api.source, asked.viewer, namespace)
-    found = await api.pace.collect(cut_rows(decisions, asked))
-    rows, turning = turn(asked, found)
-    items = await api.pace.collect(draw_items("decisions", "row", {f"d-{row.number}": row for row in rows}))
+    found = await api.pace.collect(list_decisions(api.source, asked.viewer, namespace))
+    turning = turn(asked, len(found))
+    rows = {f"d-{row.number}": row for row in found[turning.rows]}
+    items = await api.pace.collect(draw_items("decisions", "row", rows))
     return DashboardPage(
         title="Recent decisions",
         here="/decisions",
         regions={
             "seek": draw("pods", "seek", "/decisions", namespace, asked.viewer),
             "decisions": Listing(
-                head=draw("decisions", "head", len(found)),
+                head=draw("decisions", "head", len(found), namespace),
                 items=dict(items),
                 tail=draw("decisions", "tail", turning),
             ),

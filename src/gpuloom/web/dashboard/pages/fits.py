@@ -72,7 +72,7 @@ async def _answer(api: WebApi, asked: Asked, wish: Wish) -> dict[str, Region]:
     regions: dict[str, Region] = {"answer": draw("fits", "answer", found)}
     if found.explanation is not None:
         regions["summary"] = draw("explanation", "summary", found.explanation)
-        regions["details"] = await api.pace.finish(draw_details(found.explanation, "", ""))
+        regions["details"] = await api.pace.finish(draw_details(found.explanation))
     return regions
 
 

@@ -1,11 +1,11 @@
 """All pods that have cards: searched, filtered, sorted."""
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 from gpuloom.engine.state.ledger import Reservation, card_id
 from gpuloom.web.api import WebApi, need_pods
-from gpuloom.web.dashboard.asked import Asked, count_needed, cut_rows, turn
+from gpuloom.web.dashboard.asked import Asked, turn
 from gpuloom.web.dashboard.drawing import draw, draw_items
 from gpuloom.web.dashboard.regions import DashboardPage, Listing
 from gpuloom.web.dashboard.sorting import Sorting, read_sorting, take_first
@@ -24,11 +24,10 @@ async def make_pods(api: WebApi, asked: Asked) -> DashboardPage:
         need_pods(asked.viewer, namespace)
     sorting = read_sorting(asked, _COLUMNS)
     chosen = await api.pace.finish(_choose(api.source, asked))
-    first = await api.pace.finish(
-        take_first(chosen, count_needed(asked), _rank(api.source, sorting), is_reversed=sorting.is_reversed)
-    )
-    found = await api.pace.collect(view_pod(api.source, asked.viewer, one) for one in cut_rows(first, asked))
-    rows, turning = turn(asked, found)
+    turning = turn(asked, len(chosen))
+    ranked = take_first(chosen, turning.rows.stop, _rank(api.source, sorting), is_reversed=sorting.is_reversed)
+    shown = (await api.pace.finish(ranked))[turning.rows]
+    rows = await api.pace.collect(view_pod(api.source, asked.viewer, one) for one in shown)
     items = await api.pace.collect(draw_items("holding", "row", {f"p-{row.uid}": row for row in rows}))
     wanted = {name: asked.option(name) for name in FILTERS}
     return DashboardPage(
@@ -63,19 +62,16 @@ def _choose(source: Source, asked: Asked) -> Generator[None, None, list[Reservat
     return found
 
 
-def _rank(source: Source, sorting: Sorting) -> Any:
+def _rank(source: Source, sorting: Sorting) -> Callable[[Reservation], Any]:
     """Return by what pods are sorted; those that are alike come in the order of their names."""
-
-    def rank(held: Reservation) -> object:
-        values: dict[str, Any] = {
-            "name": lambda: held.full_name,
-            "node": lambda: held.node,
-            "state": lambda: standing_of(held),
-            "cards": lambda: len({card_id(share.uuid) for share, _ in held.each_share()}),
-            "memory": lambda: sum_usage(source, held).memory_mib,
-            "cores": lambda: sum_usage(source, held).cores,
-            "since": lambda: held.decided_at,
-        }
-        return values[sorting.key](), held.full_name
-
-    return rank
+    columns: dict[str, Callable[[Reservation], Any]] = {
+        "name": lambda held: held.full_name,
+        "node": lambda held: held.node,
+        "state": standing_of,
+        "cards": lambda held: len({card_id(share.uuid) for share, _ in held.each_share()}),
+        "memory": lambda held: sum_usage(source, held).memory_mib,
+        "cores": lambda held: sum_usage(source, held).cores,
+        "since": lambda held: held.decided_at,
+    }
+    of_column = columns[sorting.key]
+    return lambda held: (of_column(held), held.full_name)

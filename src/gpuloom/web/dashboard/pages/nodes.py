@@ -4,7 +4,7 @@ from collections.abc import Generator
 
 from gpuloom.model.uuids import AmbiguousUuidError
 from gpuloom.web.api import RefusedError, WebApi, need_nodes
-from gpuloom.web.dashboard.asked import Asked, count_needed, cut_rows, turn
+from gpuloom.web.dashboard.asked import Asked, turn
 from gpuloom.web.dashboard.drawing import draw, draw_items
 from gpuloom.web.dashboard.pages.choosing import choose_nodes
 from gpuloom.web.dashboard.regions import DashboardPage, Listing
@@ -26,10 +26,9 @@ async def make_nodes(api: WebApi, asked: Asked) -> DashboardPage:
     sorting = read_sorting(asked, _COLUMNS | _STRANDED if is_known else _COLUMNS)
     tiles = await api.pace.finish(list_tiles(api.source))
     choice, chosen = await api.pace.finish(choose_nodes(api.source, asked, tiles))
-    first = await api.pace.finish(_take_first(api.source, asked, sorting, chosen))
-    names = (tile.node for tile in cut_rows(first, asked))
-    views = await api.pace.collect(view_node(api.source, asked.viewer, name, with_hour=True) for name in names)
-    rows, turning = turn(asked, views)
+    turning = turn(asked, len(chosen))
+    shown = (await api.pace.finish(_take_first(api.source, turning.rows.stop, sorting, chosen)))[turning.rows]
+    rows = await api.pace.collect(view_node(api.source, asked.viewer, one.node, with_hour=True) for one in shown)
     macro = "row_with_stranded" if is_known else "row"
     items = await api.pace.collect(draw_items("nodes", macro, {f"n-{node.name}": node for node in rows}))
     return DashboardPage(
@@ -46,7 +45,7 @@ async def make_nodes(api: WebApi, asked: Asked) -> DashboardPage:
     )
 
 
-def _take_first(source: Source, asked: Asked, sorting: Sorting, tiles: list[Tile]) -> Generator[None, None, list[Tile]]:
+def _take_first(source: Source, count: int, sorting: Sorting, tiles: list[Tile]) -> Generator[None, None, list[Tile]]:
     """Return the nodes that come first; those that are alike by their names."""
 
     def rank(tile: Tile) -> object:
@@ -59,7 +58,7 @@ def _take_first(source: Source, asked: Asked, sorting: Sorting, tiles: list[Tile
             return found.stranded if found else 0.0
         return len(tile.cards) if sorting.key == "cards" else getattr(tile, f"{sorting.key}_percent")
 
-    return (yield from take_first(tiles, count_needed(asked), rank, is_reversed=sorting.is_reversed))
+    return (yield from take_first(tiles, count, rank, is_reversed=sorting.is_reversed))
 
 
 async def make_node(api: WebApi, asked: Asked) -> DashboardPage:

@@ -7,7 +7,7 @@ import msgspec
 from gpuloom.engine.explanation.depth import STANDARD, Depth
 from gpuloom.engine.explanation.values import Explanation, Outcome
 from gpuloom.web.api import WebApi, need_pods
-from gpuloom.web.dashboard.asked import Asked, cut_rows, turn
+from gpuloom.web.dashboard.asked import Asked, turn
 from gpuloom.web.dashboard.drawing import draw, draw_items
 from gpuloom.web.dashboard.regions import DashboardPage, Listing, Region
 from gpuloom.web.pages import gather
@@ -25,9 +25,10 @@ async def make_pending(api: WebApi, asked: Asked) -> DashboardPage:
     namespace = asked.option("namespace")
     if namespace:
         need_pods(asked.viewer, namespace)
-    pending = pick_pending(await api.pace.finish(find_pending(api.source)), asked.viewer, namespace)
-    found = await api.pace.finish(list_pending(api.source, asked.viewer, cut_rows(pending, asked)))
-    rows, turning = turn(asked, found)
+    waiting = await api.pace.finish(find_pending(api.source))
+    pending = await api.pace.collect(pick_pending(waiting, asked.viewer, namespace))
+    turning = turn(asked, len(pending))
+    rows = await api.pace.finish(list_pending(api.source, asked.viewer, pending[turning.rows]))
     # How long a pod waits is told by its age, which does not change with every look.
     drawn = draw_items("pods", "pending_row", {f"p-{row.uid}": _without_clock(row) for row in rows})
     items = await api.pace.collect(drawn)
@@ -37,9 +38,9 @@ async def make_pending(api: WebApi, asked: Asked) -> DashboardPage:
         regions={
             "seek": draw("pods", "seek", "/pending", namespace, asked.viewer),
             "pending": Listing(
-                head=draw("pods", "pending_head", len(found)),
+                head=draw("pods", "pending_head", len(pending)),
                 items=dict(items),
-                tail=draw("pods", "pending_tail", turning, len(found), namespace),
+                tail=draw("pods", "pending_tail", turning, len(pending), namespace),
             ),
         },
     )
@@ -47,21 +48,22 @@ async def make_pending(api: WebApi, asked: Asked) -> DashboardPage:
 
 async def make_pod(api: WebApi, asked: Asked) -> DashboardPage:
     """Explain a pod as of now."""
-    namespace, name = asked.name("namespace"), asked.name("pod")
+    namespace, name, node = asked.name("namespace"), asked.name("pod"), asked.option("node")
     pod = await api.find_pod(namespace, name, asked.viewer)
     explanation = await api.pace.finish(explain_pod(api.source, asked.viewer, pod, read_depth(asked)))
     nomination = find_nomination(api.source, asked.viewer, pod.metadata.uid)
     held = api.source.state.cluster.ledger.find(pod.metadata.uid)
     regions = dict(await api.pace.collect(_draw_pod(explanation, nomination, asked)))
-    if held is not None:
-        regions["use"] = draw("pods", "use", use_of_pod(api.source, held), api.source.book.why_not)
-    regions["details"] = await api.pace.finish(draw_details(explanation, asked.path, asked.option("node")))
+    used = use_of_pod(api.source, held) if held is not None else None
+    regions["use"] = draw("pods", "use", held is not None, used, api.source.book.why_not)
+    regions["which"] = draw("explanation", "which", explanation, asked.path, node)
+    regions["details"] = await api.pace.finish(draw_details(explanation, node))
     here = "/pods" if explanation.outcome in _NOT_WAITING else "/pending"
     return DashboardPage(title=f"Pod {namespace}/{name}", here=here, regions=regions)
 
 
-def draw_details(explanation: Explanation, path: str, wanted: str) -> Generator[None, None, Listing]:
-    """Draw the cards of nodes; ``path`` is where to ask for another node than the ``wanted`` one, empty for nowhere."""
+def draw_details(explanation: Explanation, wanted: str = "") -> Generator[None, None, Listing]:
+    """Draw the cards of nodes: of the ``wanted`` one, or of those that are told of anyway."""
     held = explanation.held
     nodes = {
         f"n-{node.name}": (node, "would be chosen" if held is None else "held" if node.name == held.node else "")
@@ -69,7 +71,7 @@ def draw_details(explanation: Explanation, path: str, wanted: str) -> Generator[
     }
     items = yield from gather(draw_items("explanation", "one_node", nodes))
     return Listing(
-        head=draw("explanation", "details_head", explanation, path, wanted),
+        head=draw("explanation", "details_head", explanation, wanted),
         items=dict(items),
         tail=draw("explanation", "details_tail"),
     )

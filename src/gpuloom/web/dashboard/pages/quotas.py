@@ -1,7 +1,7 @@
 """What namespaces hold and may hold."""
 
 from gpuloom.web.api import WebApi, need_pods
-from gpuloom.web.dashboard.asked import Asked, cut_rows, turn
+from gpuloom.web.dashboard.asked import Asked, turn
 from gpuloom.web.dashboard.drawing import draw, draw_items
 from gpuloom.web.dashboard.regions import DashboardPage, Listing
 from gpuloom.web.views.overview import list_quotas
@@ -12,9 +12,10 @@ async def make_quotas(api: WebApi, asked: Asked) -> DashboardPage:
     namespace = asked.option("namespace")
     if namespace:
         need_pods(asked.viewer, namespace)
-    found = await api.pace.collect(cut_rows(list_quotas(api.source, asked.viewer, namespace), asked))
-    rows, turning = turn(asked, found)
-    drawn = draw_items("quotas", "row", {f"q-{row.namespace}-{row.resource}": row for row in rows})
+    found = await api.pace.collect(list_quotas(api.source, asked.viewer, namespace))
+    turning = turn(asked, len(found))
+    rows = {f"q-{row.namespace}-{row.resource}": row for row in found[turning.rows]}
+    drawn = draw_items("quotas", "row", rows)
     items = await api.pace.collect(drawn)
     return DashboardPage(
         title="Namespaces and quotas",
@@ -22,7 +23,7 @@ async def make_quotas(api: WebApi, asked: Asked) -> DashboardPage:
         regions={
             "seek": draw("pods", "seek", "/quotas", namespace, asked.viewer),
             "quotas": Listing(
-                head=draw("quotas", "head", len(found)),
+                head=draw("quotas", "head", len(found), namespace),
                 items=dict(items),
                 tail=draw("quotas", "tail", turning),
             ),

@@ -23,9 +23,10 @@ function replace(id, html) {
   if (!fresh) return;
   const open = [...old.querySelectorAll("details")].map((one) => one.open);
   const current = old.querySelector('[tabindex="0"]')?.getAttribute("href");
+  const focused = held && noteFocus(active);
   old.replaceWith(fresh);
   fresh.querySelectorAll("details").forEach((one, place) => { one.open = open[place] ?? one.open; });
-  if (held) findLink(fresh, active.getAttribute("href"))?.focus();
+  if (focused) focusAgain(focused, fresh);
   prepareMaps(fresh, current);
   tellAges(fresh);
 }
@@ -43,6 +44,23 @@ function letGo() {
 
 document.addEventListener("pointerdown", (event) => { pressed = event.target; });
 for (const end of ["pointerup", "pointercancel"]) document.addEventListener(end, () => setTimeout(letGo));
+
+// Whoever has the focus has it again on what is alike: in the same row, and there at the same place among those alike.
+
+function noteFocus(active) {
+  const row = active.parentElement.closest("[id]");
+  return { active, row: row.id, place: findAlike(row, active).indexOf(active) };
+}
+
+function focusAgain({ active, row, place }, fresh) {
+  const alike = findAlike(document.getElementById(row) ?? fresh, active);
+  (alike[place] ?? alike[0])?.focus();
+}
+
+function findAlike(within, one) {
+  const tell = (other) => other.dataset.copy ?? other.getAttribute("href") ?? other.getAttribute("name");
+  return [...within.querySelectorAll(one.localName)].filter((other) => tell(other) === tell(one));
+}
 
 function findLink(within, href) {
   return [...within.querySelectorAll("a")].find((link) => link.getAttribute("href") === href);
@@ -64,6 +82,11 @@ function follow() {
     state = event.lastEventId;
     for (const [id, html] of Object.entries(JSON.parse(event.data))) replace(id, html);
     document.documentElement.dataset.changes = Number(document.documentElement.dataset.changes ?? 0) + 1;
+  });
+  source.addEventListener("trouble", (event) => {
+    const { why } = JSON.parse(event.data);
+    if (why) say(`not live now: ${why}`, "off");
+    else say("live", "on");
   });
   source.addEventListener("reload", () => location.reload());
   source.addEventListener("over", (event) => {
