@@ -10,6 +10,7 @@ from pages.reading import ROOT, list_blocks
 
 from gpuloom.wire.keys import (
     NODE_CORDON,
+    NODE_DEFRAG,
     NODE_HANDSHAKE,
     NODE_LOCK,
     NODE_MOVING,
@@ -28,7 +29,8 @@ pytestmark = [pytest.mark.chart, pytest.mark.control_plane]
 
 NODE = "/api/v1/nodes/n1"
 WRITTEN = dict.fromkeys(
-    (NODE_REGISTER, NODE_HANDSHAKE, NODE_LOCK, NODE_PAIR_SCORES, NODE_CORDON, NODE_SERVES, NODE_MOVING), "x"
+    (NODE_REGISTER, NODE_HANDSHAKE, NODE_LOCK, NODE_PAIR_SCORES, NODE_CORDON, NODE_SERVES, NODE_MOVING, NODE_DEFRAG),
+    "x",
 )
 """What scheduler, device plugin and command line write on nodes."""
 
