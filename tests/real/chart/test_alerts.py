@@ -50,7 +50,7 @@ QUIET = {
     'gpuloom_audit_findings{finding="MemoryExceeded", instance="m"}': "0",
     BUCKET % "0.25": "0+1000x60",
     BUCKET % "1.0": "0+1010x60",
-    'gpuloom_request_duration_seconds_count{verb="filter"}': "0+1010x60",
+    BUCKET % "+Inf": "0+1010x60",
     'gpuloom_watch_age_seconds{resource="pods"}': "60",
     "gpuloom_pods_unmutated_total": "4",
     "gpuloom_unaccounted_pods": "0",
