@@ -18,6 +18,14 @@ from gpuloom.local.manifests import pod_manifest
 from gpuloom.local.waiting import wait_until
 from gpuloom.node.simulated import load_machine
 
+POD = """\
+kind: Pod
+metadata: {name: new}
+spec:
+  containers:
+    - name: c
+      resources: {limits: {nvidia.com/gpu: 1, nvidia.com/gpumem: 6000}}
+"""
 DEADLINE_S = 60.0
 
 

@@ -3,18 +3,10 @@
 from pathlib import Path
 
 import pytest
-from local.asking.conftest import Stage
+from local.asking.conftest import POD, Stage
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-POD = """\
-kind: Pod
-metadata: {name: new}
-spec:
-  containers:
-    - name: c
-      resources: {limits: {nvidia.com/gpu: 1, nvidia.com/gpumem: 6000}}
-"""
 NAMESPACE = "kind: Namespace\nmetadata: {name: nowhere}\n---\n"
 ROOM = "Pod/new: room for 15 such pods"
 

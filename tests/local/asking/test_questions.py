@@ -2,21 +2,12 @@ import asyncio
 import re
 
 import pytest
-from local.asking.conftest import DEADLINE_S, Said, Stage
+from local.asking.conftest import DEADLINE_S, POD, Said, Stage
 
 from gpuloom.kube import PODS
 from gpuloom.local.manifests import pod_manifest
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-POD = """\
-kind: Pod
-metadata: {name: new}
-spec:
-  containers:
-    - name: c
-      resources: {limits: {nvidia.com/gpu: 1, nvidia.com/gpumem: 6000}}
-"""
 
 
 def rows(said: Said) -> list[list[str]]:

@@ -84,13 +84,18 @@ async def test_who_may_see_nodes_alone_sees_other_peoples_pods_as_amounts(scene:
         assert "notebook" not in await window.page.content()
 
 
+def ask_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let streams look at rights with every beat, five times a second."""
+    monkeypatch.setattr(streaming, "BEAT_S", 0.2)
+    for module in ("serving.rights", "web.dashboard.streaming"):
+        monkeypatch.setattr(f"gpuloom.{module}.REMEMBERED_S", 0.0)
+
+
 @pytest.mark.browser
 async def test_a_right_that_is_taken_away_ends_the_view(
     scene: Pages, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streaming, "BEAT_S", 0.2)
-    for module in ("serving.rights", "web.dashboard.streaming"):
-        monkeypatch.setattr(f"gpuloom.{module}.REMEMBERED_S", 0.0)
+    ask_again_at_once(monkeypatch)
     rights = {"nodes", "pods"}
     somebody = scene.site.server.accounts.add("somebody", lambda _verb, what, _: what in rights)
     async with open_window(scene, browser) as window:
@@ -104,9 +109,7 @@ async def test_a_right_that_is_taken_away_ends_the_view(
 async def test_a_page_outlives_a_failure_of_the_api_server_and_is_live_again(
     scene: Pages, browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streaming, "BEAT_S", 0.2)
-    for module in ("serving.rights", "web.dashboard.streaming"):
-        monkeypatch.setattr(f"gpuloom.{module}.REMEMBERED_S", 0.0)
+    ask_again_at_once(monkeypatch)
     async with open_window(scene, browser) as window:
         await window.sign_in(path="/nodes/node-a")
         await window.wait_live()
