@@ -34,6 +34,9 @@ def warn(
         ("nvidia.com/GPU", "nvidia.com/gpu"),
         ("nvidia.com/gpucore", "nvidia.com/gpucores"),
         ("nvidia.com/gpumem-percent", "nvidia.com/gpumem-percentage"),
+        ("nvida.com/gpumem", "nvidia.com/gpumem"),
+        ("nvidia.co/gpumemory", "nvidia.com/gpumem"),
+        ("aws.amazn.com/neuroncore", "aws.amazon.com/neuroncore"),
     ],
 )
 def test_a_mistyped_resource_is_named_with_the_nearest_right_one(name: str, meant: str) -> None:
@@ -49,9 +52,22 @@ def test_a_resource_that_is_like_none_is_named_alone() -> None:
     assert told.endswith("so the pod will stay pending")
 
 
-@pytest.mark.parametrize("name", [OFFERED, "example.com/fpga", "cpu", "nvidia.com/gpumem"])
+@pytest.mark.parametrize("name", [OFFERED, "example.com/fpga", "nvida.com/quantum", "cpu", "nvidia.com/gpumem"])
 def test_a_resource_that_somebody_serves_or_that_is_nobodys_here_is_no_doubt(name: str) -> None:
     assert warn({"nvidia.com/gpu": 1, name: 100}) == ()
+
+
+def test_a_mistyped_prefix_is_named_where_nothing_is_spelled_right() -> None:
+    told = warn({"nvida.com/gpu": 1, "nvida.com/gpumem": 3000})
+    assert [one.rpartition("; ")[2] for one in told] == [
+        "did you mean nvidia.com/gpu?",
+        "did you mean nvidia.com/gpumem?",
+    ]
+
+
+def test_of_very_many_names_of_other_prefixes_only_the_first_are_compared() -> None:
+    others = {f"example-{number}.com/gpu": 1 for number in range(64)}
+    assert warn({"nvidia.com/gpu": 1, **others, "nvida.com/gpumem": 1}) == ()
 
 
 def test_a_pod_of_another_scheduler_is_not_our_doubt() -> None:

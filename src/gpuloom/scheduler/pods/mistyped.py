@@ -31,7 +31,7 @@ class MistypedPods:
     def may_be(self, pod: Pod) -> bool:
         """Tell whether a pod that asks for no card is one of them."""
         waits = not (pod.spec.node_name or pod.is_over or pod.is_terminating)
-        return waits and self._asks_for_unknown(pod)
+        return waits and any(True for _ in self._known.find_doubtful(pod))
 
     def drop(self, uid: str) -> None:
         """Take that a pod is gone."""
@@ -40,11 +40,3 @@ class MistypedPods:
     def uids(self) -> list[str]:
         """Return the UIDs of all that are kept."""
         return list(self._pods)
-
-    def _asks_for_unknown(self, pod: Pod) -> bool:
-        return any(
-            self._known.may_mean(name)
-            for one in pod.all_containers
-            for names in (one.limits, one.requests)
-            for name in names
-        )
