@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         MisusedError,
         NoWayError,
         UnansweredError,
+        UnauthenticatedError,
         UnknownObjectError,
     )
     from gpuloom.engine.explanation.depth import Depth
@@ -30,6 +31,7 @@ __all__ = [
     "NoWayError",
     "SchedulerClient",
     "UnansweredError",
+    "UnauthenticatedError",
     "UnknownObjectError",
     "connect",
 ]

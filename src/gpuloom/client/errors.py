@@ -21,5 +21,9 @@ class UnansweredError(AskingError):
     """It cannot be told: nobody could be asked, or they do not let us."""
 
 
+class UnauthenticatedError(UnansweredError):
+    """The token is wrong or has expired, or there is none where one is needed."""
+
+
 class NoWayError(UnansweredError):
     """The API server does not lead to the scheduler; somebody else may answer."""

@@ -9,9 +9,10 @@ import binascii
 import re
 from dataclasses import dataclass
 
-from gpuloom.client.errors import MisusedError, NoWayError, UnansweredError
+from gpuloom.client.errors import MisusedError, NoWayError, UnansweredError, UnauthenticatedError
 from gpuloom.client.idiom import COMMAND_LINE, Idiom
-from gpuloom.kube import MUTATING_WEBHOOKS, ApiError, KubeClient
+from gpuloom.kube import MUTATING_WEBHOOKS, ApiError, KubeClient, UnauthorizedError
+from gpuloom.kube.errors import tell_failure
 from gpuloom.web.place import INSTALLATION_LABEL, SERVICE_ANNOTATION, SERVICE_PORT
 from gpuloom.wire.objects import WebhookConfiguration
 
@@ -71,11 +72,14 @@ async def find_installation(
 ) -> Installation:
     """Find the cluster's installation, or the one whose Service is wanted.
 
-    Raises NoWayError where there is none or it may not be looked for, UnansweredError where there are several.
+    Raises NoWayError where there is none or it may not be looked for, UnansweredError where there are several,
+    UnauthenticatedError where the API server does not know who asks.
     """
     name_it = f"name the scheduler's Service with {idiom.parameter('service')} NAMESPACE/NAME"
     try:
         shown, _ = await client.list_all(MUTATING_WEBHOOKS, label_selector=INSTALLATION_LABEL)
+    except UnauthorizedError as error:
+        raise UnauthenticatedError(tell_failure(error)) from error
     except ApiError as error:
         raise NoWayError(f"{error}; {name_it}") from error
     found = [one for one in map(_read, shown) if one is not None]

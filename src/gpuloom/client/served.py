@@ -7,11 +7,19 @@ from urllib.parse import quote
 
 import msgspec
 
-from gpuloom.client.errors import DeclinedError, MisusedError, NoWayError, UnansweredError, UnknownObjectError
+from gpuloom.client.errors import (
+    DeclinedError,
+    MisusedError,
+    NoWayError,
+    UnansweredError,
+    UnauthenticatedError,
+    UnknownObjectError,
+)
 from gpuloom.client.idiom import COMMAND_LINE, Idiom
 from gpuloom.engine.explanation.depth import Depth
 from gpuloom.engine.explanation.values import Explanation
-from gpuloom.kube import ApiError, KubeClient, UnreachableError, UntrustedError
+from gpuloom.kube import ApiError, KubeClient, UnauthorizedError, UnreachableError, UntrustedError
+from gpuloom.kube.errors import tell_failure
 from gpuloom.web.place import API_ROOT, TOKEN_HEADER
 from gpuloom.web.views.values import (
     CardView,
@@ -162,6 +170,9 @@ class ServedReader:
             if isinstance(error, UnreachableError):
                 server = self.idiom.parameter("server")
                 raise UnansweredError(f"{error}; see whether it runs, or correct {server}") from error
+            if isinstance(error, UnauthorizedError):
+                # The API server's own words do not say what to do, the scheduler's do.
+                raise UnauthenticatedError(tell_failure(error) if self.prefix else error.message) from error
             if error.status == NOT_FOUND:
                 raise UnknownObjectError(error.message) from error
             # The scheduler's own messages say all; of others, the address is worth telling.

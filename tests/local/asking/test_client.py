@@ -21,6 +21,7 @@ from gpuloom.client import (
     MisusedError,
     SchedulerClient,
     UnansweredError,
+    UnauthenticatedError,
     UnknownObjectError,
     connect,
 )
@@ -185,6 +186,15 @@ async def test_nothing_is_sent_to_who_is_not_the_scheduler(stage: Stage, tmp_pat
         with pytest.raises(UnansweredError, match="no token was sent"):
             await ask(stage, SchedulerClient.nodes, server=f"https://127.0.0.1:{bait.port}")
     assert bait.headers == []
+
+
+@pytest.mark.parametrize("way", ["found", "named", "direct"])
+async def test_a_token_that_is_refused_has_an_error_of_its_own(stage: Stage, tmp_path: Path, way: str) -> None:
+    config = tmp_path / "kubeconfig"
+    stage.cluster.server.write_kubeconfig(config, token="old")
+    flags = {"found": {}, "named": {"service": "gpu-system/gpuloom-web"}, "direct": {"server": stage.cluster.pages_url}}
+    with pytest.raises(UnauthenticatedError, match="log in anew|get a new one"):
+        await ask(stage, SchedulerClient.overview, kubeconfig=str(config), **flags[way])
 
 
 async def test_wrong_parameters_are_told_apart_from_silence(stage: Stage, tmp_path: Path) -> None:
