@@ -58,7 +58,7 @@ class ProcessMetrics:
         )
         yield Series(
             "gpuloom_node_silent",
-            "1 for each node with unusable cards: its device plugin is gone, or they cannot be read",
+            "1 for each node with unusable cards: its device plugin is gone, or they never could be read",
             ("node", "vendor"),
             lambda: (found and (found, 1.0) for found in self.nodes.silent()),
         )
@@ -222,7 +222,7 @@ def count_pending(state: SchedulerState, clocks: Clocks) -> Iterator[Series]:
     yield Series("gpuloom_pods_pending", text, ("cause",), count)
     yield Series(
         "gpuloom_pods_pending_oldest_seconds",
-        "Since the oldest of them was created; 0 without one",
+        "Since the oldest pod of a cause was created; 0 without one. `gpuloom pending -A` names it",
         ("cause",),
         lambda: (((cause,), age_s) for cause, age_s in oldest_s.items()),
     )
