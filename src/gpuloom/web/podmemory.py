@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from gpuloom.engine.state.lru_cache import LruCache
 from gpuloom.wire.objects import Pod
 
 MOST_PODS = 64
@@ -11,16 +12,13 @@ MOST_PODS = 64
 class PodMemory:
     """The pods that were read last, by UID."""
 
-    _pods: dict[str, Pod] = field(default_factory=dict)
+    _pods: LruCache[str, Pod] = field(default_factory=lambda: LruCache(MOST_PODS))
 
     def keep(self, pod: Pod) -> None:
-        """Remember a pod; the oldest goes when there are too many."""
-        self._pods.pop(pod.metadata.uid, None)
-        self._pods[pod.metadata.uid] = pod
-        if len(self._pods) > MOST_PODS:
-            del self._pods[next(iter(self._pods))]
+        """Remember a pod; one that nobody looked for goes when there are too many."""
+        self._pods.keep(pod.metadata.uid, pod)
 
     def find(self, seen: Pod) -> Pod | None:
         """Return the pod that somebody sees only a part of, if it is of the same version."""
-        pod = self._pods.get(seen.metadata.uid)
+        pod = self._pods.find(seen.metadata.uid)
         return pod if pod is not None and pod.metadata.resource_version == seen.metadata.resource_version else None
