@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from gpuloom.cli.asking.running import CARD, drop_kind
 from gpuloom.cli.outcomes import CommandError, ExitCode
+from gpuloom.client.names import CARD, drop_kind
 from gpuloom.kube import NODES, KubeClient
 from gpuloom.kube.cordons import CardPlace
 from gpuloom.model.uuids import AmbiguousUuidError, choose_uuid, may_mean

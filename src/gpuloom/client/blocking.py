@@ -13,6 +13,7 @@ import msgspec
 from gpuloom.client.errors import MisusedError
 from gpuloom.client.finding import open_scheduler
 from gpuloom.client.idiom import PYTHON
+from gpuloom.client.names import choose_card
 from gpuloom.client.served import ServedReader
 from gpuloom.client.way import SERVER_VARIABLE, SERVICE_VARIABLE, Way
 from gpuloom.engine.explanation.depth import STANDARD, Depth
@@ -90,9 +91,10 @@ class SchedulerClient:
         """List cards."""
         return self._ask(self._reader.cards())
 
-    def card(self, uuid: str) -> CardView:
-        """Tell of one card and who is on it."""
-        return self._ask(self._reader.card(uuid))
+    def card(self, name: str) -> CardView:
+        """Tell of one card and who is on it, by its UUID, the beginning of it, or ``NODE/INDEX``."""
+        _check_texts(name=name)
+        return self._ask(self._card(name))
 
     def pods(self, namespace: str = "") -> list[PodView]:
         """List pods that have cards."""
@@ -125,6 +127,9 @@ class SchedulerClient:
         metadata = pod.get("metadata")
         own = metadata.get("namespace") if isinstance(metadata, Mapping) else None
         return self._ask(self._reader.fits(manifest, namespace or own or self.namespace, depth))
+
+    async def _card(self, name: str) -> CardView:
+        return await self._reader.card(await choose_card(name, self._reader.node, PYTHON))
 
     def _ask(self, question: Coroutine[Any, Any, _T]) -> _T:
         answer: _T = self._run(question)

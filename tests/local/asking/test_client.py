@@ -133,6 +133,14 @@ async def test_the_beginning_of_a_uuid_is_enough(stage: Stage) -> None:
     assert await ask(stage, question)
 
 
+async def test_a_card_is_found_by_node_and_index(stage: Stage) -> None:
+    def question(client: SchedulerClient) -> bool:
+        card = client.cards()[1]
+        return client.card(f"{card.node}/{card.index}").uuid == card.uuid
+
+    assert await ask(stage, question)
+
+
 async def test_pods_are_explained_and_tried(stage: Stage) -> None:
     def question(client: SchedulerClient) -> tuple[str, int, str]:
         return client.explain("waits").outcome, client.fits(POD).pods, client.preempt("waits").node
@@ -145,6 +153,8 @@ async def test_pods_are_explained_and_tried(stage: Stage) -> None:
     [
         (lambda client: client.node("nowhere"), UnknownObjectError, "there is no node nowhere: see nodes()"),
         (lambda client: client.card("GPU-none"), UnknownObjectError, "no node has a card GPU-none"),
+        (lambda client: client.card("node-a/99"), UnknownObjectError, "no card with index 99: see cards()"),
+        (lambda client: client.card(None), MisusedError, "name is None, which is no text"),
         (lambda client: client.card("GPU-"), MisusedError, "GPU- is the beginning of 6 cards"),
         (
             lambda client: client.explain("none", "team"),
@@ -193,7 +203,7 @@ async def test_a_token_that_is_refused_has_an_error_of_its_own(stage: Stage, tmp
     config = tmp_path / "kubeconfig"
     stage.cluster.server.write_kubeconfig(config, token="old")
     flags = {"found": {}, "named": {"service": "gpu-system/gpuloom-web"}, "direct": {"server": stage.cluster.pages_url}}
-    with pytest.raises(UnauthenticatedError, match="log in anew|get a new one"):
+    with pytest.raises(UnauthenticatedError, match=r"log in anew|get a new one"):
         await ask(stage, SchedulerClient.overview, kubeconfig=str(config), **flags[way])
 
 

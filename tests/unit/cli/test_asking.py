@@ -3,12 +3,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from gpuloom.cli.asking.running import choose_card, choose_node, choose_pod
+from gpuloom.cli.asking.running import choose_node, choose_pod
 from gpuloom.cli.asking.tables import draw_bar, format_age, format_share
 from gpuloom.cli.asking.usage import COMPONENT, choose_monitors, read_metrics
 from gpuloom.cli.asking.utilization import CardUtilization, read_shown, sum_uses
 from gpuloom.cli.outcomes import CommandError
-from gpuloom.client.errors import UnansweredError
+from gpuloom.client.errors import AskingError, MisusedError, UnansweredError, UnknownObjectError
+from gpuloom.client.names import choose_card
 from gpuloom.client.served import ServedReader
 from gpuloom.engine.explanation.values import Amount
 from gpuloom.web.views.values import CardView, NodeDetail, NodeView, UsedView
@@ -129,17 +130,21 @@ async def test_cards_are_named_as_lists_print_them(text: str, uuid: str) -> None
 
 
 @pytest.mark.parametrize(
-    ("text", "words"),
+    ("text", "kind", "words"),
     [
-        ("a/b/c", "'a/b/c' is no card: give its UUID or the beginning of it, card/UUID or NODE/INDEX; gpuloom cards"),
-        ("card/", "'card/' is no card: give"),
-        ("n1/GPU-a", "'n1/GPU-a' is no card: give"),
-        ("n1/7", "node n1 has no card with index 7: see gpuloom cards --node n1"),
-        ("n1/0", "node n1 has several cards with index 0 (GPU-a, other-a): give the UUID of one"),
+        (
+            "a/b/c",
+            MisusedError,
+            "'a/b/c' is no card: give its UUID or the beginning of it, card/UUID or NODE/INDEX; see gpuloom",
+        ),
+        ("card/", MisusedError, "'card/' is no card: give"),
+        ("n1/GPU-a", MisusedError, "'n1/GPU-a' is no card: give"),
+        ("n1/7", UnknownObjectError, "node n1 has no card with index 7: see gpuloom cards"),
+        ("n1/0", MisusedError, "node n1 has several cards with index 0 (GPU-a, other-a): give the UUID of one"),
     ],
 )
-async def test_what_names_no_card_is_refused_with_what_to_give(text: str, words: str) -> None:
-    with pytest.raises(CommandError) as raised:
+async def test_what_names_no_card_is_refused_with_what_to_give(text: str, kind: type[AskingError], words: str) -> None:
+    with pytest.raises(kind) as raised:
         await choose_card(text, read_node)
     assert words in str(raised.value)
 

@@ -26,10 +26,11 @@ from gpuloom.cli.asking.flags import (
 from gpuloom.cli.asking.listing import check_listing, show_list
 from gpuloom.cli.asking.printing import print_list, print_value, write_lines
 from gpuloom.cli.asking.reader import Reader
-from gpuloom.cli.asking.running import ask, choose_card, choose_namespace, choose_node
+from gpuloom.cli.asking.running import ask, choose_namespace, choose_node
 from gpuloom.cli.asking.selecting import select_nodes, select_pods
 from gpuloom.cli.asking.tables import CARDS, NODES, PENDING, PODS, QUOTAS, WORKLOAD, format_age_since, format_share
 from gpuloom.cli.outcomes import CommandError, ExitCode
+from gpuloom.client.names import choose_card
 from gpuloom.engine.explanation.text import tell_cores
 from gpuloom.web.views.values import CardView, Holder, NodeView, PendingView, PodView, UsedView
 

@@ -1,6 +1,6 @@
 """How a command that asks runs: to its end or the first signal, every failure one line and an exit code."""
 
-from collections.abc import Awaitable, Callable, Collection, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from gpuloom.cli.asking.finding import open_reader
@@ -9,9 +9,8 @@ from gpuloom.cli.asking.reader import Reader
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.cli.process import run_until_signal
 from gpuloom.client.errors import AskingError, DeclinedError, MisusedError
-from gpuloom.web.views.values import NodeDetail
+from gpuloom.client.names import drop_kind
 
-CARD = frozenset({"card", "cards"})
 _NODE = frozenset({"node", "nodes", "no"})
 _POD = frozenset({"pod", "pods", "po"})
 
@@ -60,12 +59,6 @@ def choose_namespace(flags: NamespaceFlags, reader: Reader) -> str:
     return flags.namespace or reader.namespace
 
 
-def drop_kind(text: str, words: Collection[str]) -> str:
-    """Read ``KIND/NAME``, as ``-o name`` and kubectl write it, where ``words`` are those for the kind; or ``NAME``."""
-    kind, _, name = text.partition("/")
-    return name if name and kind in words else text
-
-
 def choose_node(text: str) -> str:
     """Read ``NODE`` or ``node/NODE``.
 
@@ -75,32 +68,6 @@ def choose_node(text: str) -> str:
     if "/" in name:
         raise CommandError(f"{text!r} is no node: give NODE or node/NODE; gpuloom nodes shows them", ExitCode.USAGE)
     return name
-
-
-async def choose_card(text: str, read_node: Callable[[str], Awaitable[NodeDetail]]) -> str:
-    """Read ``UUID`` (the beginning will do), ``card/UUID`` or ``NODE/INDEX``; return the UUID.
-
-    Raises CommandError, and AskingError where the node cannot be read.
-    """
-    name = drop_kind(text, CARD)
-    if "/" not in name:
-        return name
-    node, _, index = name.partition("/")
-    if not node or not index.isdecimal():
-        raise CommandError(
-            f"{text!r} is no card: give its UUID or the beginning of it, card/UUID or NODE/INDEX; "
-            "gpuloom cards shows them",
-            ExitCode.USAGE,
-        )
-    found = [card.uuid for card in (await read_node(node)).cards if str(card.index) == index]
-    if not found:
-        raise CommandError(f"node {node} has no card with index {index}: see gpuloom cards --node {node}")
-    if len(found) > 1:
-        told = ", ".join(found)
-        raise CommandError(
-            f"node {node} has several cards with index {index} ({told}): give the UUID of one", ExitCode.USAGE
-        )
-    return found[0]
 
 
 def choose_pod(text: str, namespace: str) -> tuple[str, str]:

@@ -172,9 +172,9 @@ class _Stage:
         kubeconfig = self._cluster.kubeconfig
         pods = [*(pod.name for pod in picture.waiting), *sorted(picture.running)]
         return [
-            f"kubeconfig: {kubeconfig}",
-            f"try: kubectl --kubeconfig {kubeconfig} get pods -o wide",
-            *(f"try: {tell_program()} explain {pod} --kubeconfig {kubeconfig}" for pod in pods[:1]),
+            f"try: export KUBECONFIG={kubeconfig}",
+            "try: kubectl get pods -o wide",
+            *(f"try: {tell_program()} explain {pod}" for pod in pods[:1]),
             f"dashboard: {self._cluster.pages_url}",
             f"token to sign in: {self._cluster.server.token}",
             f"metrics: {self._cluster.scheduler.urls.metrics}/metrics (curl -k, the token as bearer)",

@@ -13,7 +13,7 @@ from gpuloom.wire.objects import Pod
 LONGEST_NAME = 128
 _LONGEST_CONTAINER = 63
 _MOST_OTHERS = 64
-"""So many names of other prefixes are compared: a pod may have tens of thousands, and each takes some 50 microseconds."""
+"""So many names of other prefixes are compared: a pod may have tens of thousands, and each takes some 50 us."""
 _LIKE_OWN = 0.6
 _LIKE_PREFIX = 0.85
 """Nearly all letters: a prefix may well be that of somebody else's plugin."""

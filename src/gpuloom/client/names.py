@@ -1,0 +1,40 @@
+"""What a card is called where somebody names one, as lists print it."""
+
+from collections.abc import Awaitable, Callable, Collection
+from typing import Final
+
+from gpuloom.client.errors import MisusedError, UnknownObjectError
+from gpuloom.client.idiom import COMMAND_LINE, Idiom
+from gpuloom.web.views.values import NodeDetail
+
+CARD: Final = frozenset({"card", "cards"})
+"""Words for the kind of a card."""
+
+
+def drop_kind(text: str, words: Collection[str]) -> str:
+    """Read ``KIND/NAME``, as ``-o name`` and kubectl write it, where ``words`` are those for the kind; or ``NAME``."""
+    kind, _, name = text.partition("/")
+    return name if name and kind in words else text
+
+
+async def choose_card(text: str, read_node: Callable[[str], Awaitable[NodeDetail]], idiom: Idiom = COMMAND_LINE) -> str:
+    """Read ``UUID`` (the beginning will do), ``card/UUID`` or ``NODE/INDEX``; return the UUID.
+
+    Raises MisusedError, UnknownObjectError, and AskingError where the node cannot be read.
+    """
+    name = drop_kind(text, CARD)
+    if "/" not in name:
+        return name
+    node, _, index = name.partition("/")
+    if not node or not index.isdecimal():
+        raise MisusedError(
+            f"{text!r} is no card: give its UUID or the beginning of it, card/UUID or NODE/INDEX; {idiom.see('cards')}"
+        )
+    found = [card.uuid for card in (await read_node(node)).cards if str(card.index) == index]
+    if not found:
+        raise UnknownObjectError(f"node {node} has no card with index {index}: {idiom.see('cards')}")
+    if len(found) > 1:
+        raise MisusedError(
+            f"node {node} has several cards with index {index} ({', '.join(found)}): give the UUID of one"
+        )
+    return found[0]
