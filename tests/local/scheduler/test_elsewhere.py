@@ -55,6 +55,12 @@ async def test_a_pod_is_woken_for_a_node_that_was_not_offered(site: Site, refuse
     assert await read_hint(site) == "n2"
 
 
+async def test_nodes_without_cards_are_not_counted_among_the_offered(site: Site, refused: Pod) -> None:
+    assert await site.choose(refused, "n1", "cpu-1", "cpu-2", "cpu-3", "cpu-4") is None
+    await wait_woken(site, refused)
+    assert await read_hint(site) == "n2"
+
+
 async def test_a_pod_whose_hint_could_not_be_written_is_woken_later(site: Site, refused: Pod) -> None:
     failing = site.fail("PATCH", "/pods/p/status$", status=500)
     assert await site.choose(refused, "n1") is None

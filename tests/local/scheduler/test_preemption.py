@@ -487,6 +487,9 @@ async def refuse_beside_nominated(site: Site) -> tuple[Pod, Pod, Pod]:
 
 
 async def test_nobody_leaves_while_a_node_has_room_beside_the_pod_that_it_is_kept_for(site: Site) -> None:
+    """A node that is not offered makes the attempt wait, and meanwhile one leaves."""
+    await site.register("n3")
+    await run(site, "important", 8000, 20, node="n3")
     leaver, holder, second = await refuse_beside_nominated(site)
     await site.remove(leaver)
     await leaves_nobody(site, holder)

@@ -200,11 +200,15 @@ class PodPlacer:
         now = self.clocks.monotonic()
         self.state.note_unschedulable(pod, demands, now)
         self.state.groups.note_refused(pod)
-        self.attempts.note_refused(pod, demands, names, now)
-        if len(names) < len(self.state.cluster.nodes):
+        failed = self.refusal_texts.node_texts(decision)
+        refuses_all = self.state.cluster.nodes <= failed.keys()
+        # Another call with more nodes, or a watch that has yet to show the pod, may be right behind.
+        is_certain = refuses_all and pod.metadata.uid in self.state.pods
+        self.attempts.note_refused(pod, demands, names, now, is_certain=is_certain)
+        if not refuses_all:
             self.partly_offered.note_refused(pod.metadata.uid, names, now)
         self._defer(decision, self._record_failure(pod, decision, is_followed=asks_nominated_alone(pod, names)))
-        return FilterResult(failed_nodes=self.refusal_texts.node_texts(decision))
+        return FilterResult(failed_nodes=failed)
 
     def _record_failure(self, pod: Pod, decision: PodDecision, *, is_followed: bool) -> Iterator[None]:
         messages = []

@@ -1,7 +1,7 @@
 """Pods that a Filter refused and for which room may be made, until somebody looks at them.
 
-An attempt waits a moment: kube-scheduler may offer few nodes first and others right after. It ends when another Filter
-gives the pod a node. One that refuses the pod again does not: kube-scheduler may try a pod again every few milliseconds
+Where not all nodes with cards were offered, an attempt waits a moment: others may be right after. It ends when another
+Filter gives the pod a node. One that refuses the pod again does not: kube-scheduler may try a pod again every few milliseconds
 (decision 039).
 """
 
@@ -43,15 +43,16 @@ class PreemptionAttempt(msgspec.Struct, frozen=True, gc=False):
         return is_same and len(self.names) <= len(other.names)
 
     def after(self, before: "PreemptionAttempt | None") -> "PreemptionAttempt":
-        """Return this one in the place of another that waits: it is due when that was.
+        """Return this one in the place of another that waits: it is due no later than that.
 
         What failed a moment ago is not tried sooner because the pod was filtered again.
         """
         if before is None:
             return self
         names = before.names if len(before.names) > len(self.names) and not before.retries else self.names
+        due = before.due if before.retries else min(before.due, self.due)
         return msgspec.structs.replace(
-            self, names=names, refused_at=before.refused_at, due=before.due, retries=before.retries
+            self, names=names, refused_at=before.refused_at, due=due, retries=before.retries
         )
 
 
@@ -73,16 +74,19 @@ class PreemptionAttempts:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def note_refused(self, pod: Pod, demands: Demands, names: NodeNames, now: float) -> None:
+    def note_refused(
+        self, pod: Pod, demands: Demands, names: NodeNames, now: float, *, is_certain: bool = False
+    ) -> None:
         """Take that a pod was refused, unless nobody may be evicted for it or room is being made already.
 
+        ``is_certain``: every node with cards has refused it, so there is nothing to wait for.
         For one of a group nobody is: whether the others find room too is not known, and a victim may leave in vain.
         """
         uid = pod.metadata.uid
         if not (self.is_on and pod.may_preempt and not pod.own_group and self.nominations.find(uid) is None):
             self.drop(uid)
             return
-        attempt = PreemptionAttempt(uid, pod.priority, demands, names, now, now + WAIT_S)
+        attempt = PreemptionAttempt(uid, pod.priority, demands, names, now, now if is_certain else now + WAIT_S)
         underway = self._underway.get(uid)
         if underway is not None and attempt.asks_as(underway):
             return

@@ -20,10 +20,17 @@ def make() -> PreemptionAttempts:
     return PreemptionAttempts(True, Nominations())
 
 
-def refuse(attempts: PreemptionAttempts, now: float, names: NodeNames = ALL, memory_mib: int = 1000) -> Demands:
+def refuse(
+    attempts: PreemptionAttempts,
+    now: float,
+    names: NodeNames = ALL,
+    memory_mib: int = 1000,
+    *,
+    is_certain: bool = False,
+) -> Demands:
     refused = pod(name="high", gpu=1, gpumem=memory_mib)
     demands = STATE.read_demands(refused)
-    attempts.note_refused(refused, demands, names, now)
+    attempts.note_refused(refused, demands, names, now, is_certain=is_certain)
     return demands
 
 
@@ -32,6 +39,24 @@ def test_who_is_refused_again_is_due_when_it_was() -> None:
     refuse(attempts, 0.0)
     refuse(attempts, WAIT_S / 2)
     assert attempts.next_due(ANY) == WAIT_S
+
+
+def test_who_was_refused_by_all_nodes_with_cards_is_due_at_once() -> None:
+    attempts = make()
+    refuse(attempts, 0.0, ONE)
+    refuse(attempts, 0.01, is_certain=True)
+    assert attempts.next_due(ANY) == 0.01
+
+
+def test_what_failed_is_not_tried_sooner_because_all_nodes_refused_the_pod_again() -> None:
+    attempts = make()
+    refuse(attempts, 0.0, is_certain=True)
+    attempt = attempts.take_due(0.0, ANY)
+    assert attempt is not None
+    attempts.finish(attempt)
+    attempts.put_back(attempt, 9.0)
+    refuse(attempts, 2.0, is_certain=True)
+    assert attempts.next_due(ANY) == 9.0
 
 
 def test_the_nodes_of_a_larger_offer_are_looked_at() -> None:
