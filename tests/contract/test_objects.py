@@ -233,6 +233,17 @@ INVALID = {
             "nvidia.com/gpu limit of 1"
         ),
     ),
+    "a resource without its prefix": (
+        pod("p", containers=[{"name": "c", "image": "i", "resources": {"limits": {"gpumem": 3000}}}]),
+        (
+            'Pod "p" is invalid: [spec.containers[0].resources.limits[gpumem]: Invalid value: "gpumem": must be a '
+            "standard resource type or fully qualified, spec.containers[0].resources.limits[gpumem]: Invalid value: "
+            '"gpumem": must be a standard resource for containers, spec.containers[0].resources.requests[gpumem]: '
+            'Invalid value: "gpumem": must be a standard resource type or fully qualified, '
+            'spec.containers[0].resources.requests[gpumem]: Invalid value: "gpumem": must be a standard resource for '
+            "containers]"
+        ),
+    ),
     "a request without its limit": (
         pod("p", containers=[{"name": "c", "image": "i", "resources": {"requests": {"nvidia.com/gpu": "1"}}}]),
         (

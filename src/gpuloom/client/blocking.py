@@ -154,6 +154,9 @@ def _run_loop() -> Iterator[_Run]:
     thread.start()
 
     def run(work: Coroutine[Any, Any, Any]) -> Any:
+        if loop.is_closed():
+            work.close()
+            raise MisusedError("the client is closed: ask within the with block of connect()")
         return asyncio.run_coroutine_threadsafe(work, loop).result()
 
     try:

@@ -11,7 +11,14 @@ from dataclasses import dataclass
 
 from gpuloom.client.errors import MisusedError, NoWayError, UnansweredError, UnauthenticatedError
 from gpuloom.client.idiom import COMMAND_LINE, Idiom
-from gpuloom.kube import MUTATING_WEBHOOKS, ApiError, KubeClient, UnauthorizedError
+from gpuloom.kube import (
+    MUTATING_WEBHOOKS,
+    ApiError,
+    KubeClient,
+    UnauthorizedError,
+    UnreachableError,
+    UntrustedError,
+)
 from gpuloom.kube.errors import tell_failure
 from gpuloom.web.place import INSTALLATION_LABEL, SERVICE_ANNOTATION, SERVICE_PORT
 from gpuloom.wire.objects import WebhookConfiguration
@@ -80,6 +87,8 @@ async def find_installation(
         shown, _ = await client.list_all(MUTATING_WEBHOOKS, label_selector=INSTALLATION_LABEL)
     except UnauthorizedError as error:
         raise UnauthenticatedError(tell_failure(error)) from error
+    except (UnreachableError, UntrustedError) as error:
+        raise UnansweredError(tell_failure(error)) from error
     except ApiError as error:
         raise NoWayError(f"{error}; {name_it}") from error
     found = [one for one in map(_read, shown) if one is not None]

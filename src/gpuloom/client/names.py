@@ -5,6 +5,7 @@ from typing import Final
 
 from gpuloom.client.errors import MisusedError, UnknownObjectError
 from gpuloom.client.idiom import COMMAND_LINE, Idiom
+from gpuloom.web.views.cardplace import NoCardError, SeveralCardsError, find_at
 from gpuloom.web.views.values import NodeDetail
 
 CARD: Final = frozenset({"card", "cards"})
@@ -30,11 +31,9 @@ async def choose_card(text: str, read_node: Callable[[str], Awaitable[NodeDetail
         raise MisusedError(
             f"{text!r} is no card: give its UUID or the beginning of it, card/UUID or NODE/INDEX; {idiom.see('cards')}"
         )
-    found = [card.uuid for card in (await read_node(node)).cards if str(card.index) == index]
-    if not found:
-        raise UnknownObjectError(f"node {node} has no card with index {index}: {idiom.see('cards')}")
-    if len(found) > 1:
-        raise MisusedError(
-            f"node {node} has several cards with index {index} ({', '.join(found)}): give the UUID of one"
-        )
-    return found[0]
+    try:
+        return find_at(node, index, (await read_node(node)).cards).uuid
+    except NoCardError as error:
+        raise UnknownObjectError(f"{error}: {idiom.see('cards')}") from error
+    except SeveralCardsError as error:
+        raise MisusedError(str(error)) from error

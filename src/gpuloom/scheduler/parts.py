@@ -17,6 +17,7 @@ from gpuloom.scheduler.bind.verb import BindVerb
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.defragmentation.controller import Defragmenter
 from gpuloom.scheduler.events.closedcards import ClosedCardEvents
+from gpuloom.scheduler.events.mistyped import MistypedEvents
 from gpuloom.scheduler.events.refusedpods import PERIOD_S, RefusedPodEvents
 from gpuloom.scheduler.events.unserved import UnservedEvents
 from gpuloom.scheduler.filter.decide import PodPlacer
@@ -158,6 +159,7 @@ class Parts:
             GroupCleanup(self.state, self.clocks, self.observer).run(),
             ClosedCardEvents(self.state, self.recorder, self.clocks).run(),
             UnservedEvents(self.state, self.recorder, self.clocks).run(),
+            MistypedEvents(self.state, self.recorder, self.clocks).run(),
             self.refused.run(),
             self.labeller.run(),
             self.outlook.run(),

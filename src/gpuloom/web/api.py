@@ -27,6 +27,7 @@ from gpuloom.web.place import API_ROOT
 from gpuloom.web.podmemory import PodMemory
 from gpuloom.web.preempting import BudgetLookup
 from gpuloom.web.rights import view as view_rights
+from gpuloom.web.views.cardplace import NoCardError, SeveralCardsError, find_at
 from gpuloom.web.views.cards import detail_node, find_card, list_cards, list_nodes
 from gpuloom.web.views.decisions import list_decisions, view_decision
 from gpuloom.web.views.explaining import PodError, UnknownNodeError, check_nodes, explain_pod, find_pod, fit_pod
@@ -110,6 +111,7 @@ class WebApi:
             "/nodes/{node}": self._node,
             "/cards": self._cards,
             "/cards/{uuid}": self._card,
+            "/cards/{node}/{index}": self._card_at,
             "/pods": self._pods,
             "/pending": self._pending,
             "/nominations": self._nominations,
@@ -203,8 +205,18 @@ class WebApi:
         except AmbiguousUuidError as error:
             raise RefusedError(400, str(error)) from error
         if card is None:
-            raise RefusedError(404, f"no node has a card {uuid}")
+            hint = f"; {uuid} is a node" if uuid in self.source.node_names() else ""
+            raise RefusedError(404, f"no node has a card {uuid}{hint}")
         return card
+
+    async def _card_at(self, request: web.Request, viewer: Viewer) -> Any:
+        detail = await self._node(request, viewer)
+        try:
+            return find_at(request.match_info["node"], request.match_info["index"], detail.cards)
+        except NoCardError as error:
+            raise RefusedError(404, str(error)) from error
+        except SeveralCardsError as error:
+            raise RefusedError(400, str(error)) from error
 
     async def _pods(self, request: web.Request, viewer: Viewer) -> Any:
         return await self._list(list_pods, request, viewer)

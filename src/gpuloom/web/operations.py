@@ -81,6 +81,7 @@ OPERATIONS: Final = (
     Operation("/nodes/{node}", "A node and its cards with who is on them", "NodeDetail", NodeDetail),
     Operation("/cards", "Cards and what of them is allocated", "Card", CardView, is_list=True),
     Operation("/cards/{uuid}", "A card with who is on it", "Card", CardView),
+    Operation("/cards/{node}/{index}", "The same, by its place", "Card", CardView),
     Operation("/pods", "Pods that have cards", "CardPod", PodView, _OFTEN, is_list=True),
     Operation("/pending", "Pods that wait for cards, and why", "PendingPod", PendingView, _OFTEN, is_list=True),
     Operation("/nominations", "Pods for which room is being made", "Nomination", NominationView, _OFTEN, is_list=True),

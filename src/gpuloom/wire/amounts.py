@@ -15,6 +15,7 @@ from gpuloom.wire.quantity import NANOS_OF_ONE, count_nanos
 STANDARD_RESOURCES = frozenset({"cpu", "memory", "ephemeral-storage"})
 NOT_QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _LONGEST_SHOWN = 80
+_HUGE_PAGES = "hugepages-"
 
 _Json = dict[str, Any]
 
@@ -40,6 +41,7 @@ def find_unusable(path: str, resources: Mapping[str, Any]) -> Iterator[Cause]:
     """Name what is wrong with the amounts of a container, which stands at ``path``; raises WireError when misspelt."""
     limits = resources.get("limits") or {}
     for field, name, amount in _list_amounts(resources):
+        yield from _judge_name(f"{path}.resources.{field}[{name}]", name)
         yield from _judge_amount(f"{path}.resources.{field}[{name}]", name, amount)
         if field == "limits":
             continue
@@ -53,6 +55,12 @@ def _list_amounts(resources: Mapping[str, Any]) -> Iterator[tuple[str, str, Quan
     for field in ("limits", "requests"):
         for name, amount in (resources.get(field) or {}).items():
             yield field, name, amount
+
+
+def _judge_name(field: str, name: str) -> Iterator[Cause]:
+    if "/" not in name and name not in STANDARD_RESOURCES and not name.startswith(_HUGE_PAGES):
+        yield bad_value(field, name, "must be a standard resource type or fully qualified")
+        yield bad_value(field, name, "must be a standard resource for containers")
 
 
 def _judge_amount(field: str, name: str, amount: Quantity) -> Iterator[Cause]:

@@ -155,6 +155,8 @@ async def test_pods_are_explained_and_tried(stage: Stage) -> None:
         (lambda client: client.card("GPU-none"), UnknownObjectError, "no node has a card GPU-none"),
         (lambda client: client.card("node-a/99"), UnknownObjectError, "no card with index 99: see cards()"),
         (lambda client: client.card(None), MisusedError, "name is None, which is no text"),
+        (lambda client: client.card("GPU-none#a"), UnknownObjectError, "no node has a card GPU-none#a"),
+        (lambda client: client.card("node-a"), UnknownObjectError, "no node has a card node-a; node-a is a node"),
         (lambda client: client.card("GPU-"), MisusedError, "GPU- is the beginning of 6 cards"),
         (
             lambda client: client.explain("none", "team"),
@@ -218,6 +220,24 @@ async def test_wrong_parameters_are_told_apart_from_silence(stage: Stage, tmp_pa
         await ask(stage, SchedulerClient.nodes, server=5)
     with pytest.raises(UnansweredError, match="none"):
         await ask(stage, SchedulerClient.nodes, kubeconfig=str(tmp_path / "none"))
+
+
+async def test_a_silent_api_server_is_told_with_what_to_do(stage: Stage, tmp_path: Path) -> None:
+    config = tmp_path / "kubeconfig"
+    url = stage.cluster.server.url
+    config.write_text(stage.cluster.kubeconfig.read_text().replace(url, "http://127.0.0.1:9"))
+    with pytest.raises(UnansweredError, match=r"; see whether it runs, or name another kubeconfig$"):
+        await ask(stage, SchedulerClient.nodes, kubeconfig=str(config))
+
+
+async def test_a_client_is_closed_after_its_block(stage: Stage) -> None:
+    def ask_late() -> None:
+        with connect(kubeconfig=str(stage.cluster.kubeconfig)) as client:
+            pass
+        client.nodes()
+
+    with pytest.raises(MisusedError, match="^the client is closed: ask within the with block"):
+        await asyncio.to_thread(ask_late)
 
 
 async def test_it_works_where_the_thread_has_a_loop_already(stage: Stage) -> None:

@@ -66,6 +66,17 @@ async def test_the_beginning_of_a_uuid_names_a_card_where_no_other_begins_so(pag
     assert (status, told["message"][:33]) == (400, "GPU-n is the beginning of 2 cards")
 
 
+async def test_a_card_is_found_by_node_and_index(pages: Pages) -> None:
+    await pages.site.register("n2")
+    assert (await pages.see("/cards/n2/0"))["uuid"] == "GPU-n2-0"
+    answers = [await pages.get(path) for path in ("/cards/n2/7", "/cards/n3/0", "/cards/n2")]
+    assert [(status, told["message"]) for status, told in answers] == [
+        (404, "node n2 has no card with index 7"),
+        (404, "there is no node n3"),
+        (404, "no node has a card n2; n2 is a node"),
+    ]
+
+
 async def test_a_node_without_cards_says_why(pages: Pages) -> None:
     await pages.site.register("empty", text="[]")
     items = (await pages.see("/nodes"))["items"]

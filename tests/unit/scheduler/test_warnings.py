@@ -102,6 +102,23 @@ def test_more_than_there_is_of_anything_is_told(limits: dict[str, int], words: s
 @pytest.mark.parametrize(
     ("limits", "words"),
     [
+        ({"nvidia.com/gpucores": 130}, "nvidia.com/gpucores 130 is more than one card has"),
+        ({"nvidia.com/gpumem": 60_000}, "asks for 60,000 MiB of one card"),
+    ],
+)
+def test_more_than_there_is_of_a_card_that_nobody_counted_is_told(limits: dict[str, int], words: str) -> None:
+    (told,) = warn(limits)
+    assert words in told
+
+
+def test_an_amount_of_cards_that_nobody_asks_for_is_told() -> None:
+    told = warn({"nvidia.com/gpu": 1, "amd.com/gpumem": 3000})
+    assert told == ("container main: amd.com/gpumem counts for nothing without amd.com/gpu",)
+
+
+@pytest.mark.parametrize(
+    ("limits", "words"),
+    [
         ({"cpu": "500"}, "the pod asks for 500 CPUs; the largest node with cards has 64 CPUs"),
         (
             {"memory": "2Gi"},

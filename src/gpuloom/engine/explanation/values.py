@@ -76,7 +76,7 @@ class ScorePart(Value, frozen=True, kw_only=True):
 
 
 class Amount(Value, frozen=True, kw_only=True):
-    """How much of something is in use."""
+    """How much of something is allocated, whether it is used or not."""
 
     used: int
     total: int

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import aiohttp
 from aiohttp import web
+from yarl import URL
 
 from gpuloom.local.apiserver.accounts import Account
 from gpuloom.local.apiserver.kinds import PODS, SERVICES
@@ -27,7 +28,7 @@ class Proxy:
 
     async def answer(self, request: web.Request, account: Account) -> web.StreamResponse | None:
         """Pass a request on, None when it is not for a backend; raises ApiStatusError (403, 404)."""
-        match request.path.split("/"):
+        match request.rel_url.raw_path.split("/"):
             case ["", "api", "v1", "namespaces", namespace, ("services" | "pods") as plural, name, "proxy", *rest]:
                 if not account.allows("get", f"{plural}/proxy", namespace):
                     message = f'{plural} "{name}" is forbidden: User "{account.name}" cannot get "{plural}/proxy"'
@@ -36,18 +37,17 @@ class Proxy:
                 backend = self._urls.get((plural, namespace, place))
                 if backend is None:
                     raise not_found(SERVICES if plural == "services" else PODS, place.partition(":")[0])
-                return await _pass_on(request, f"{backend}/{'/'.join(rest)}")
+                path = f"{'/'.join(rest)}?{request.rel_url.raw_query_string}"
+                return await _pass_on(request, URL(f"{backend}/{path}", encoded=True))
         return None
 
 
-async def _pass_on(request: web.Request, url: str) -> web.StreamResponse:
+async def _pass_on(request: web.Request, url: URL) -> web.StreamResponse:
     headers = {key: value for key, value in request.headers.items() if key.lower() not in _KEPT}
     body = await request.read() or None
     async with (
         aiohttp.ClientSession() as session,
-        session.request(
-            request.method, url, params=request.query, headers=headers, data=body, ssl=False, allow_redirects=False
-        ) as reply,
+        session.request(request.method, url, headers=headers, data=body, ssl=False, allow_redirects=False) as reply,
     ):
         content = await reply.read()
         return web.Response(body=content, status=reply.status, headers={"Content-Type": reply.headers["Content-Type"]})

@@ -8,6 +8,8 @@ survive.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from gpuloom.engine.request.demand import read_phases
 from gpuloom.model.request_columns import Headroom
 from gpuloom.scheduler.admission.patch import ContainerPatch, PodPatch
@@ -22,7 +24,7 @@ from gpuloom.vendors.requests import find_amount, find_quantity
 from gpuloom.wire.admission import Review, Verdict, decode_pod
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.keys import OWNED_POD_LABELS
-from gpuloom.wire.objects import Container, Pod, Quantity
+from gpuloom.wire.objects import Container, Pod, Quantity, Resources
 from gpuloom.wire.quantity import decode_strict_integer
 from gpuloom.wire.words import INT32_MAX, INT32_MIN
 
@@ -83,9 +85,27 @@ def add_warnings(review: Review, verdict: Verdict, settings: SchedulerSettings, 
         pod = decode_pod(review.pod)
     except WireError:
         return verdict
-    if _belongs_to_another_scheduler(pod, settings):
+    if belongs_to_another_scheduler(pod, settings):
         return verdict
-    return replace(verdict, warnings=find_warnings(pod, settings, cluster))
+    return replace(verdict, warnings=find_warnings(_fill_in(pod, settings), settings, cluster))
+
+
+def _fill_in(pod: Pod, settings: SchedulerSettings) -> Pod:
+    """Return a pod with the amounts that the webhook adds; those that somebody wrote stay as written."""
+    try:
+        completed, _ = _complete_containers(pod, PodPatch(pod), settings, NOTHING_KNOWN)
+    except WireError:
+        return pod
+    if not completed:
+        return pod
+    filled = list(pod.all_containers)
+    for position, container in completed.items():
+        written = filled[position]
+        resources = Resources({**container.limits, **written.limits}, {**container.requests, **written.requests})
+        filled[position] = msgspec.structs.replace(written, resources=resources)
+    first = len(pod.init_containers)
+    spec = msgspec.structs.replace(pod.spec, init_containers=filled[:first], containers=filled[first:])
+    return msgspec.structs.replace(pod, spec=spec)
 
 
 def needs_completion(pod: Pod, settings: SchedulerSettings) -> bool:
@@ -108,30 +128,17 @@ def _complete(pod: Pod, patch: PodPatch, namespace: str, settings: SchedulerSett
         _strip_owned_keys(pod, patch, settings.owned_annotations)
     if not pod.containers:
         raise DeniedError("pod has no containers")
-    if _belongs_to_another_scheduler(pod, settings):
+    if belongs_to_another_scheduler(pod, settings):
         return Verdict(allowed=True, message="pod already has different scheduler assigned", patch=patch.operations)
-    completed = list(pod.all_containers)
-    # Most containers ask no vendor for anything: they must cost next to nothing.
-    looked_at = {
-        position: profiles
-        for position, container in enumerate(completed)
-        if (profiles := settings.catalog.changing(container))
-        and (settings.privileged_gpu == "deny" or not container.privileged)
-    }
-    _check_asking(completed, settings)
-    asks = False
-    switches = Switches(settings.exclusive_cores, settings.mlu_default_cores, known.facts_of)
-    for position, profiles in looked_at.items():
-        change = patch.container_at(position)
-        asks |= _mutate(pod, completed[position], change, profiles, switches)
-        completed[position] = change.changed
+    _check_asking(pod.all_containers, settings)
+    completed, asks = _complete_containers(pod, patch, settings, known)
     if settings.strict_quantities:
-        for position in looked_at:
-            _check_requests(completed[position], patch.annotations, settings)
+        for container in completed.values():
+            _check_requests(container, patch.annotations, settings)
     if asks:
         _claim(pod, patch, settings)
     if settings.admission_quota and exceeds_quota(
-        completed,
+        [completed.get(position, container) for position, container in enumerate(pod.all_containers)],
         read_phases(pod),
         patch.annotations,
         settings.catalog,
@@ -139,6 +146,25 @@ def _complete(pod: Pod, patch: PodPatch, namespace: str, settings: SchedulerSett
     ):
         raise DeniedError("exceeding resource quota")
     return Verdict(allowed=True, patch=patch.operations)
+
+
+def _complete_containers(
+    pod: Pod, patch: PodPatch, settings: SchedulerSettings, known: Known
+) -> tuple[dict[int, Container], bool]:
+    """Complete the containers that name a vendor's resource; return them by position, and whether one asks for cards.
+
+    Raises WireError, our answer is an error then.
+    """
+    completed, asks = dict[int, Container](), False
+    switches = Switches(settings.exclusive_cores, settings.mlu_default_cores, known.facts_of)
+    for position, container in enumerate(pod.all_containers):
+        # Most containers ask no vendor for anything: they must cost next to nothing.
+        profiles = settings.catalog.changing(container)
+        if profiles and (settings.privileged_gpu == "deny" or not container.privileged):
+            change = patch.container_at(position)
+            asks |= _mutate(pod, container, change, profiles, switches)
+            completed[position] = change.changed
+    return completed, asks
 
 
 def _check_asking(containers: Sequence[Container], settings: SchedulerSettings) -> None:
@@ -172,7 +198,8 @@ def _strip_owned_keys(pod: Pod, patch: PodPatch, owned: OwnedAnnotations) -> Non
         patch.remove("metadata", "labels", key)
 
 
-def _belongs_to_another_scheduler(pod: Pod, settings: SchedulerSettings) -> bool:
+def belongs_to_another_scheduler(pod: Pod, settings: SchedulerSettings) -> bool:
+    """Tell whether a pod names a scheduler that is not ours, and that the webhook leaves it to."""
     named, ours = pod.spec.scheduler_name, settings.scheduler_name
     if not named or (named == DEFAULT_SCHEDULER and settings.force_overwrite_default_scheduler):
         return False
@@ -182,10 +209,7 @@ def _belongs_to_another_scheduler(pod: Pod, settings: SchedulerSettings) -> bool
 def _mutate(
     pod: Pod, container: Container, patch: ContainerPatch, profiles: Iterable[Profile], switches: Switches
 ) -> bool:
-    """Complete one container for every vendor that may change it, and tell whether it asks for cards (scheduler 2.2).
-
-    Raises WireError, our answer is an error then.
-    """
+    """Complete one container for every vendor that may change it; tell whether it asks for cards (scheduler 2.2)."""
     asked = [complete_container(container, pod, patch, profile, switches) for profile in profiles]
     return any(asked)
 

@@ -19,6 +19,7 @@ from gpuloom.model.mig import MIG_MODE
 from gpuloom.model.request import Request
 from gpuloom.scheduler.admission.unknown import LONGEST_NAME, find_unknown
 from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.vendors.hooks import read_request
 from gpuloom.vendors.profile import KeyPair, Profile
 from gpuloom.vendors.requests import read_integer
 from gpuloom.wire.errors import WireError
@@ -83,6 +84,7 @@ def _find(pod: Pod, settings: SchedulerSettings, cluster: Cluster) -> Iterator[s
         yield from _find_odd_amounts(pod, settings, cluster)
         yield from _find_too_much(pod, cluster)
         yield from _find_odd_policies(pod.annotations)
+    yield from _find_idle_amounts(pod, settings)
     for profile in concerned:
         yield from _find_two_memories(pod, profile)
         yield from _find_odd_choices(pod.annotations, profile)
@@ -138,6 +140,20 @@ def _find_no_memory(container: Container, request: Request, profile: Profile) ->
         return
     for name in [name for name, amount in amounts.items() if amount == 0][:1]:
         yield f"container {container.name}: {name} 0 counts as not given: it gets all memory of each card"
+
+
+def _find_idle_amounts(pod: Pod, settings: SchedulerSettings) -> Iterator[str]:
+    """Find amounts of cards that are not asked for, such as of another vendor than those that are."""
+    for container in pod.all_containers:
+        amounts = {**container.requests, **container.limits}
+        named = settings.catalog.concerned((container,))
+        asked = [profile for profile in named if read_request(container, pod.annotations, profile) is not None]
+        counted = {name for profile in asked for name in profile.resources.all}
+        for profile in named:
+            count = profile.resources.count
+            for name in sorted(amounts.keys() & set(profile.resources.all) - counted):
+                if count not in amounts and read_integer(container, name, profile):
+                    yield f"container {container.name}: {name} counts for nothing without {count}"
 
 
 def _find_two_memories(pod: Pod, profile: Profile) -> Iterator[str]:

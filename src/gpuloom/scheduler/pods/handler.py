@@ -98,6 +98,8 @@ class PodHandler:
         """Take a pod as it is now."""
         uid = pod.metadata.uid
         self._follow_any(pod)
+        if uid not in self._state.pods:
+            self._state.mistyped.note_new(pod)
         if not self._concerns_us(pod):
             self._state.mistyped.follow(pod)
             # Perhaps this was not known before.

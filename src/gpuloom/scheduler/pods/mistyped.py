@@ -1,4 +1,4 @@
-"""Pods that ask for no card, only for what looks like a vendor's resource: whoever meant a card waits in vain."""
+"""Pods that ask for what looks like a vendor's resource and is none: whoever meant a card waits in vain."""
 
 from collections.abc import Iterator
 
@@ -8,17 +8,34 @@ from gpuloom.wire.objects import Pod
 
 MOST_KEPT = 1_000
 """Whoever creates pods chooses how many these are; those beyond are told by ``gpuloom explain`` only."""
+MOST_NEW = 100
+"""So many that came in a second get an event."""
 
 
 class MistypedPods:
-    """Those that no node has yet. Another device plugin may offer what they ask for: whoever lists them has to look."""
+    """Those that ask for no card besides, and all new ones.
+
+    Another device plugin may offer what they ask for: whoever lists them has to look.
+    """
 
     def __init__(self, catalog: Catalog) -> None:
         self._known = KnownResources(catalog)
         self._pods: dict[str, Pod] = {}
+        self._new: list[Pod] = []
 
     def __iter__(self) -> Iterator[Pod]:
         return iter(list(self._pods.values()))
+
+    def note_new(self, pod: Pod) -> None:
+        """Take a pod that was not known, whether it asks for cards or not."""
+        is_known = pod.metadata.uid in self._pods or len(self._pods) >= MOST_KEPT
+        if not is_known and len(self._new) < MOST_NEW and self.may_be(pod):
+            self._new.append(pod)
+
+    def take_new(self) -> list[Pod]:
+        """Return those that are new since the last time."""
+        new, self._new = self._new, []
+        return new
 
     def follow(self, pod: Pod) -> None:
         """Take a pod that asks for no card as it is now."""
@@ -29,7 +46,7 @@ class MistypedPods:
             self._pods[uid] = pod
 
     def may_be(self, pod: Pod) -> bool:
-        """Tell whether a pod that asks for no card is one of them."""
+        """Tell whether a pod waits and asks for such a resource."""
         waits = not (pod.spec.node_name or pod.is_over or pod.is_terminating)
         return waits and any(True for _ in self._known.find_doubtful(pod))
 

@@ -58,7 +58,7 @@ def cause_of(state: SchedulerState, pod: Pod) -> Cause:
         return "cards"
     if is_for_another_scheduler(pod, state.settings) and state.asks_for_cards(pod):
         return "scheduler"
-    if has_no_node:
+    if has_no_node and state.asks_for_cards(pod):
         return "node"
     # The words about a gate stay until kube-scheduler has tried the pod that has lost it.
     return "other" if words and not words.startswith(GATED) else "unseen"

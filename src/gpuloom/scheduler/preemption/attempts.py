@@ -1,8 +1,8 @@
 """Pods that a Filter refused and for which room may be made, until somebody looks at them.
 
 Where not all nodes with cards were offered, an attempt waits a moment: others may be right after. It ends when another
-Filter gives the pod a node. One that refuses the pod again does not: kube-scheduler may try a pod again every few milliseconds
-(decision 039).
+Filter gives the pod a node, not when one refuses it again: kube-scheduler may try a pod every few milliseconds (decision
+039).
 """
 
 import asyncio
@@ -51,9 +51,7 @@ class PreemptionAttempt(msgspec.Struct, frozen=True, gc=False):
             return self
         names = before.names if len(before.names) > len(self.names) and not before.retries else self.names
         due = before.due if before.retries else min(before.due, self.due)
-        return msgspec.structs.replace(
-            self, names=names, refused_at=before.refused_at, due=due, retries=before.retries
-        )
+        return msgspec.structs.replace(self, names=names, refused_at=before.refused_at, due=due, retries=before.retries)
 
 
 @dataclass(slots=True)

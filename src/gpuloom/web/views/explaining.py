@@ -13,7 +13,7 @@ from gpuloom.engine.explanation.several import explain_all
 from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.summing import count_reasons
 from gpuloom.engine.explanation.text import tell_briefly
-from gpuloom.engine.explanation.values import Explanation
+from gpuloom.engine.explanation.values import Explanation, HostVerdict
 from gpuloom.engine.planning.capacity import count_capacity, intersect_capacities
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.foreign_pods import find_vendors_held, is_foreign
@@ -137,13 +137,15 @@ def _explain(
 
 def _explain_without_cards(source: Source, viewer: Viewer, pod: Pod, hosts: Hosts | None) -> Explanation:
     """Say what nodes say to a pod that asks for no card and is on none: all that is known of it."""
-    headline = "asks for no card: kube-scheduler places it alone"
+    headline, host = "asks for no card: kube-scheduler places it alone", None
     if hosts is not None and not pod.spec.node_name:
         said = hosts.not_looked_at
         if hosts.demand is not None:
             said = tell_nodes(sum_up_hosts(source.node_names(), hosts.refusals))
         headline = f"{headline}; {said}"
-    return Explanation(pod=viewer.name(pod.namespace, pod.name), outcome="asks for no card", headline=headline)
+        host = HostVerdict(last_words=hosts.last_words) if hosts.last_words else None
+    name = viewer.name(pod.namespace, pod.name)
+    return Explanation(pod=name, outcome="asks for no card", headline=headline, host=host)
 
 
 def _add_hosts(source: Source, explanation: Explanation, hosts: Hosts, cards: CardsApart, depth: Depth) -> Explaining:
