@@ -118,7 +118,11 @@ def test_the_example_installs_the_chart_of_this_checkout_where_the_page_does() -
     source, destination = SPEC["source"], SPEC["destination"]
     assert (ROOT / source["path"], source["helm"]["releaseName"]) == (CHART, RELEASE)
     assert NAMESPACE_MADE["metadata"]["name"] == destination["namespace"] == NAMESPACE
-    assert NAMESPACE_MADE["metadata"]["labels"] == {"pod-security.kubernetes.io/enforce": "privileged"}
+    modes = ("enforce", "warn", "audit")
+    assert NAMESPACE_MADE["metadata"]["labels"] == {
+        f"pod-security.kubernetes.io/{mode}": "privileged" for mode in modes
+    }
+    assert NAMESPACE_MADE == yaml.safe_load((ROOT / "docs/examples/namespace.yaml").read_text())
     groups = {one["kind"]: one.get("group", "") for one in SPEC["ignoreDifferences"]}
     assert groups == {"Secret": "", "MutatingWebhookConfiguration": "admissionregistration.k8s.io"}
     assert {one.get("namespace") for one in SPEC["ignoreDifferences"]} == {NAMESPACE, None}
@@ -128,7 +132,9 @@ def test_the_example_for_flux_installs_the_same_as_that_for_argo_cd() -> None:
     spec, chart = HELM_RELEASE["spec"], HELM_RELEASE["spec"]["chart"]["spec"]
     assert FLUX_NAMESPACE == NAMESPACE_MADE
     assert (spec["releaseName"], HELM_RELEASE["metadata"]["namespace"]) == (RELEASE, NAMESPACE)
-    assert (chart["chart"], spec["values"]) == (SPEC["source"]["path"], SPEC["source"]["helm"]["valuesObject"])
+    values = SPEC["source"]["helm"]["valuesObject"]
+    assert (chart["chart"], spec["values"]) == (SPEC["source"]["path"], {"global": values["global"]})
+    assert values["scheduler"] == {"kubeScheduler": {"image": {"tag": "KUBERNETES"}}}
     assert chart["sourceRef"] == {"kind": SOURCE["kind"], "name": SOURCE["metadata"]["name"]}
     assert SOURCE["metadata"]["namespace"] == NAMESPACE
 
