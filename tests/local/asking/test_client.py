@@ -236,7 +236,7 @@ async def test_a_client_is_closed_after_its_block(stage: Stage) -> None:
             pass
         client.nodes()
 
-    with pytest.raises(MisusedError, match="^the client is closed: ask within the with block"):
+    with pytest.raises(MisusedError, match=r"^the client is closed: ask within the with block"):
         await asyncio.to_thread(ask_late)
 
 

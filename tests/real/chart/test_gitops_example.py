@@ -122,7 +122,7 @@ def test_the_example_installs_the_chart_of_this_checkout_where_the_page_does() -
     assert NAMESPACE_MADE["metadata"]["labels"] == {
         f"pod-security.kubernetes.io/{mode}": "privileged" for mode in modes
     }
-    assert NAMESPACE_MADE == yaml.safe_load((ROOT / "docs/examples/namespace.yaml").read_text())
+    assert yaml.safe_load((ROOT / "docs/examples/namespace.yaml").read_text()) == NAMESPACE_MADE
     groups = {one["kind"]: one.get("group", "") for one in SPEC["ignoreDifferences"]}
     assert groups == {"Secret": "", "MutatingWebhookConfiguration": "admissionregistration.k8s.io"}
     assert {one.get("namespace") for one in SPEC["ignoreDifferences"]} == {NAMESPACE, None}

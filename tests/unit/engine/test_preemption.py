@@ -157,7 +157,30 @@ def test_whether_the_only_one_on_a_full_node_has_to_go_is_not_asked(counts: Mapp
     for name in cluster.nodes:
         cluster.hold(name, 0, 1)
     assert len(names(cluster.plan(pod(gpu=1)))[1]) == 1
-    assert len(counts["questions"]) == 1 + BATCHES * 2
+    # Once about all nodes; then of the first batch as it is, and with all gone. No other can have a cheaper plan.
+    assert len(counts["questions"]) == 1 + 2
+
+
+def test_among_nodes_alike_the_victim_that_started_last_is_found_in_the_first_batch(
+    counts: Mapping[str, list[int]],
+) -> None:
+    cluster = Cluster(MOST_CANDIDATES)
+    for number, name in enumerate(cluster.nodes):
+        cluster.hold(name, 0, 1, started_at=1000 + number)
+    assert names(cluster.plan(pod(gpu=1)))[0] == cluster.nodes[-1]
+    assert len(counts["questions"]) == 1 + 2
+
+
+def test_nodes_that_only_seem_cheaper_are_no_reason_to_pass_over_one_with_fewer_victims() -> None:
+    cluster = Cluster(2 * NODES_AT_ONCE, cards=2)
+    for name in cluster.nodes[:NODES_AT_ONCE]:
+        cluster.hold(name, 0, 1, started_at=2000)
+        cluster.hold(name, 1, 1, started_at=2000)
+    for name in cluster.nodes[NODES_AT_ONCE:]:
+        cluster.hold(name, 0, 1, started_at=1000)
+    node, victims = names(cluster.plan(pod(gpu=2)))
+    assert node in cluster.nodes[NODES_AT_ONCE:]
+    assert len(victims) == 1
 
 
 def test_between_two_steps_there_is_one_fork_or_one_question_at_most(counts: Mapping[str, list[int]]) -> None:

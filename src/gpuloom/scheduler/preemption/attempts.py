@@ -1,8 +1,8 @@
 """Pods that a Filter refused and for which room may be made, until somebody looks at them.
 
 Where not all nodes with cards were offered, an attempt waits a moment: others may be right after. It ends when another
-Filter gives the pod a node, not when one refuses it again: kube-scheduler may try a pod every few milliseconds (decision
-039).
+Filter gives the pod a node, not when one refuses it again: kube-scheduler may try it every few milliseconds
+(decision 039).
 """
 
 import asyncio

@@ -5,10 +5,17 @@ from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
-from gpuloom.engine.planning.preemption.levels import find_levels
+from gpuloom.engine.planning.preemption.levels import NO_VICTIM, find_levels
 from gpuloom.engine.planning.preemption.lowest_priorities import LowestPriorities
 from gpuloom.engine.planning.preemption.potential_victim import PotentialVictimOf
-from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor, VictimSearch
+from gpuloom.engine.planning.preemption.victims import (
+    NO_COST,
+    Cost,
+    PreemptionPlan,
+    Preemptor,
+    VictimSearch,
+    bound_cost,
+)
 from gpuloom.model.request_columns import UNBOUNDED
 
 MOST_CANDIDATES = 48
@@ -17,6 +24,8 @@ come first whose victims may be the least important."""
 
 NODES_AT_ONCE = 16
 """Forking these takes half a millisecond to one."""
+NEVER = 2**62
+"""Later than anybody can have started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +59,12 @@ class PreemptionPlanner:
         possible = yield from find_levels(self.pod_scheduler, preemptor, nodes, self.index, self.leaving)
         best: list[PreemptionPlan] = []
         found = 0
-        for level, nodes_at_once in self._in_batches(preemptor, possible):
+        for level, bound, nodes_at_once in self._in_batches(preemptor, possible):
             if best and (_beats(best[0], level) or (found >= MOST_CANDIDATES and not best[0].broken)):
                 break
+            if _is_no_better(bound, best):
+                found += len(nodes_at_once)
+                continue
             yield
             limit = best[0].cost if best else None
             plans = yield from self._search_on(nodes_at_once, preemptor).choose(nodes_at_once, limit)
@@ -104,11 +116,24 @@ class PreemptionPlanner:
 
     def _in_batches(
         self, preemptor: Preemptor, possible: Sequence[tuple[int, str]]
-    ) -> Iterator[tuple[int, Sequence[str]]]:
-        """Give the nodes that are asked at once, and the lowest level among them and all that follow."""
+    ) -> Iterator[tuple[int, Cost, Sequence[str]]]:
+        """Give the nodes that are asked at once, the lowest level among them and all that follow, and their least cost.
+
+        Of so many as are looked at in any case, those come first that may cost least: mostly they are enough.
+        """
         size = 1 if self._has_quota(preemptor) else NODES_AT_ONCE
-        for first in range(0, len(possible), size):
-            yield possible[first][0], [name for _, name in possible[first : first + size]]
+        for start in range(0, len(possible), MOST_CANDIDATES):
+            some = possible[start : start + MOST_CANDIDATES]
+            bounds = sorted([(self._bound_cost(level, name), name) for level, name in some], key=_cost_of)
+            for first in range(0, len(bounds), size):
+                yield some[0][0], bounds[first][0], [name for _, name in bounds[first : first + size]]
+
+    def _bound_cost(self, level: int, node: str) -> Cost:
+        """Return what a plan costs at least on a node whose highest victim has at least a level."""
+        if level == NO_VICTIM:
+            return NO_COST
+        held = self.pod_scheduler.cluster_state.ledger.on_node(node)
+        return bound_cost(level, max((one.started_at for one in held if one.priority == level), default=NEVER))
 
     def _has_quota(self, preemptor: Preemptor) -> bool:
         """Tell whether a quota limits the pod: victims on one node would make room for it on others."""
@@ -143,6 +168,15 @@ class PreemptionPlanner:
 def _beats(best: PreemptionPlan, level: int) -> bool:
     """Tell whether a plan costs less than any whose highest victim has at least such a priority."""
     return not best.victims or (not best.broken and best.victims[0].priority < level)
+
+
+def _cost_of(bound: tuple[Cost, str]) -> Cost:
+    return bound[0]
+
+
+def _is_no_better(bound: Cost, best: Sequence[PreemptionPlan]) -> bool:
+    """Tell whether no plan that costs at least so much could be chosen: of equal ones, the first are chosen among."""
+    return bool(best) and (best[0].cost < bound or (best[0].cost == bound and len(best) >= NODES_AT_ONCE))
 
 
 def _cheapest(plans: Sequence[PreemptionPlan]) -> list[PreemptionPlan]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim, PotentialVictimOf, split_by_budget
@@ -11,8 +12,19 @@ from gpuloom.engine.state.cluster_state import ClusterState
 Cost = tuple[int, int, int, int, int]
 """Sorts the best plan first, see :attr:`PreemptionPlan.cost`."""
 
+NO_COST: Final[Cost] = 0, 0, 0, 0, 0
+"""Of a plan without victims."""
+
 _PRIORITY_OFFSET = 2**31
 """Makes every priority positive, so that more victims never sum up to less."""
+
+
+def bound_cost(priority: int, latest_start: int) -> Cost:
+    """Return what a plan costs at least whose highest victim has at least a priority.
+
+    latest_start  Unix seconds, of those of that priority who may be among the victims
+    """
+    return 0, priority + _PRIORITY_OFFSET, priority + _PRIORITY_OFFSET, 1, -latest_start
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +67,7 @@ class PreemptionPlan:
         the most important.
         """
         if not self.victims:
-            return 0, 0, 0, 0, 0
+            return NO_COST
         most = self.victims[0].priority
         start = min(victim.started_at for victim in self.victims if victim.priority == most)
         total = sum(victim.priority + _PRIORITY_OFFSET for victim in self.victims)
