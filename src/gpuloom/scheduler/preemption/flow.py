@@ -312,8 +312,8 @@ class PreemptionFlow:
         return usage
 
 
-_WAITING = frozenset({DropCause.BUDGET, DropCause.YOUNG, DropCause.LEAVING})
-_WORTH_ANOTHER_TRY = _WAITING | {DropCause.CHANGED, DropCause.FORBIDDEN, DropCause.FAILED, DropCause.UNWRITTEN}
+_WAITING = frozenset({DropCause.BUDGET, DropCause.YOUNG})
+_WORTH_ANOTHER_TRY = _WAITING | {DropCause.LEAVING, DropCause.CHANGED, DropCause.FORBIDDEN, DropCause.FAILED, DropCause.UNWRITTEN}
 
 
 def _annotate(text: str | None) -> Mapping[str, object]:
