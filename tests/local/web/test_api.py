@@ -618,6 +618,24 @@ async def test_nobody_is_told_to_give_a_node_the_label_of_another(pages: Pages, 
     assert cell in await pages.read("/pods/default/picky")
 
 
+@pytest.mark.parametrize(
+    ("selector", "ask"),
+    [
+        ({"disk": "nmve"}, " (did you mean disk=nvme?)"),
+        ({"dsk": "nvme"}, " (did you mean disk=nvme?)"),
+        ({"a": "c"}, ""),
+    ],
+)
+async def test_a_label_that_a_node_has_is_told_where_the_selector_has_nearly_that(
+    pages: Pages, selector: dict[str, str], ask: str
+) -> None:
+    await pages.site.register("n2", labels={"disk": "nvme", "a": "b"})
+    await pages.site.submit("picky", spec={"nodeSelector": selector})
+    (remedy,) = (await pages.see("/explain/default/picky"))["remedies"]
+    (label,) = (f"{key}={value}" for key, value in selector.items())
+    assert f"if labelled {label}{ask}, or without" in remedy["text"]
+
+
 async def test_who_asks_for_no_cores_is_not_said_to_have_none(pages: Pages) -> None:
     await pages.site.submit("waits", memory_mib=20000)
     await pages.site.choose(await pages.site.submit("runs"))

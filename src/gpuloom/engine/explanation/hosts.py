@@ -11,20 +11,6 @@ from gpuloom.engine.hostfit.requests import COUNTED, tell_asked, tell_there
 CHECKS = "taints, node selector and affinity, CPU, memory, ephemeral storage, other resources, pod count, host ports"
 """What is looked at, where anything is."""
 
-_LABELS_OF_THE_NODE = frozenset(
-    {
-        "kubernetes.io/hostname",
-        "kubernetes.io/os",
-        "kubernetes.io/arch",
-        "node.kubernetes.io/instance-type",
-        "node.kubernetes.io/windows-build",
-        "beta.kubernetes.io/os",
-        "beta.kubernetes.io/arch",
-        "beta.kubernetes.io/instance-type",
-    }
-)
-_PREFIXES_OF_THE_NODE = ("topology.kubernetes.io/", "failure-domain.beta.kubernetes.io/")
-
 Refusals = Mapping[str, Sequence[str]]
 """By node why it does not take the pod, in kube-scheduler's words; nodes that take it are not in it."""
 
@@ -50,30 +36,10 @@ def count_host_reasons(said: Iterable[Sequence[str]]) -> tuple[HostReason, ...]:
     return tuple(HostReason(text=text, nodes=nodes) for text, nodes in order)
 
 
-def suggest_labels(missing: Mapping[str, Sequence[str]]) -> Remedy:
-    """Say which labels would let the nodes take the pod that need the fewest; by node what is all that it lacks.
-
-    Labels that say what a node is are not given to another: of nodes that lack such a one nothing is said of labels.
-    """
-    given = {name: labels for name, labels in missing.items() if not any(map(_is_of_the_node, labels))}
-    few = min(given, key=lambda name: (len(given[name]), name), default="")
-    labels = given.get(few, ())
-    alike = sorted(name for name in missing if not labels or missing[name] == labels)
-    words = f"if labelled {' and '.join(labels)}, or " if labels else ""
-    text = f"would fit on {tell_one_of(alike[0], len(alike))} {words}without the pod's nodeSelector"
-    return Remedy(change="labels" if labels else "selector", text=text, nodes=(alike[0],), node_count=len(alike))
-
-
 def tell_one_of(node: str, count: int) -> str:
     """Name one of so many nodes."""
     more = count - 1
     return f"{node} or {tell_count(more, 'other')}" if more else node
-
-
-def _is_of_the_node(label: str) -> bool:
-    """Tell whether the kubelet or the cloud says this label of a node, written ``key=value``."""
-    key = label.partition("=")[0]
-    return key in _LABELS_OF_THE_NODE or key.startswith(_PREFIXES_OF_THE_NODE)
 
 
 def tell_shortage(shortages: Shortages) -> tuple[str, ...]:

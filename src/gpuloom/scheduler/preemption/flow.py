@@ -313,7 +313,13 @@ class PreemptionFlow:
 
 
 _WAITING = frozenset({DropCause.BUDGET, DropCause.YOUNG})
-_WORTH_ANOTHER_TRY = _WAITING | {DropCause.LEAVING, DropCause.CHANGED, DropCause.FORBIDDEN, DropCause.FAILED, DropCause.UNWRITTEN}
+_WORTH_ANOTHER_TRY = _WAITING | {
+    DropCause.LEAVING,
+    DropCause.CHANGED,
+    DropCause.FORBIDDEN,
+    DropCause.FAILED,
+    DropCause.UNWRITTEN,
+}
 
 
 def _annotate(text: str | None) -> Mapping[str, object]:

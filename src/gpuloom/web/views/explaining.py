@@ -8,7 +8,8 @@ import msgspec
 
 from gpuloom.engine.explanation.cores import share_in_per_cent
 from gpuloom.engine.explanation.depth import STANDARD, Depth
-from gpuloom.engine.explanation.hosts import suggest_labels, suggest_less, sum_up_hosts, tell_nodes
+from gpuloom.engine.explanation.hosts import suggest_less, sum_up_hosts, tell_nodes
+from gpuloom.engine.explanation.labels import list_labels, suggest_labels
 from gpuloom.engine.explanation.several import explain_all
 from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.summing import count_reasons
@@ -160,7 +161,13 @@ def _add_hosts(source: Source, explanation: Explanation, hosts: Hosts, cards: Ca
     if explanation.fitting or verdict.taking:
         return msgspec.structs.replace(explanation, host=verdict)
     missing = (yield from hosts.find_missing_labels(source, cards.fitting)) if depth.remedies else {}
-    remedies = (*((suggest_labels(missing),) if missing else ()), *(suggest_less(shortages) if depth.remedies else ()))
+    remedies = (*suggest_less(shortages),) if depth.remedies else ()
+    if missing:
+        nodes = source.state.nodes
+        remedies = (
+            suggest_labels(missing, list_labels(nodes[name].labels for name in missing if name in nodes)),
+            *remedies,
+        )
     return msgspec.structs.replace(
         explanation,
         host=verdict,
