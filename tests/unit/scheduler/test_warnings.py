@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from gpuloom.scheduler.admission.review import add_warnings, review_pod
+from gpuloom.scheduler.admission.unknown import MOST_OTHERS
 from gpuloom.scheduler.admission.warn import LONGEST_WARNING, MOST_WARNINGS, Cluster, Offer
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.admission import Review, Verdict, encode_review
@@ -66,7 +67,7 @@ def test_a_mistyped_prefix_is_named_where_nothing_is_spelled_right() -> None:
 
 
 def test_of_very_many_names_of_other_prefixes_only_the_first_are_compared() -> None:
-    others = {f"example-{number}.com/gpu": 1 for number in range(64)}
+    others = {f"example-{number}.com/gpu": 1 for number in range(MOST_OTHERS)}
     assert warn({"nvidia.com/gpu": 1, **others, "nvida.com/gpumem": 1}) == ()
 
 

@@ -12,7 +12,7 @@ from gpuloom.wire.objects import Pod
 
 LONGEST_NAME = 128
 _LONGEST_CONTAINER = 63
-_MOST_OTHERS = 64
+MOST_OTHERS = 16
 """So many names of other prefixes are compared: a pod may have tens of thousands, and each takes some 50 us."""
 _LIKE_OWN = 0.6
 _LIKE_PREFIX = 0.85
@@ -61,7 +61,7 @@ class KnownResources:
                     continue
                 if prefix not in self._own_names:
                     others += 1
-                    if others > _MOST_OTHERS or not self.find_meant(name):
+                    if others > MOST_OTHERS or not self.find_meant(name):
                         continue
                 yield container.name, name
 
