@@ -19,11 +19,12 @@ _LABELS_OF_THE_NODE = frozenset(
         "beta.kubernetes.io/instance-type",
     }
 )
-_ALIKE = 0.8
-_TELLING = 7
-"""Characters: of ``zone=a`` any other zone is like it."""
-_MOST_LABELS = 200
 _PREFIXES_OF_THE_NODE = ("topology.kubernetes.io/", "failure-domain.beta.kubernetes.io/")
+_ALIKE = 0.8
+_SHORTEST, _LONGEST = 7, 40
+"""Labels of so many characters are compared: of ``zone=a`` any other zone is like it, and long ones take long."""
+_MOST_MISSING, _MOST_KNOWN = 2, 32
+"""So many are compared with so many, which takes milliseconds: whoever creates pods chooses their selectors."""
 
 
 def suggest_labels(missing: Mapping[str, Sequence[str]], known: Collection[str] = ()) -> Remedy:
@@ -37,7 +38,8 @@ def suggest_labels(missing: Mapping[str, Sequence[str]], known: Collection[str] 
     few = min(given, key=lambda name: (len(given[name]), name), default="")
     labels = given.get(few, ())
     alike = sorted(name for name in missing if not labels or missing[name] == labels)
-    meant = [like for label in labels if len(label) >= _TELLING for like in get_close_matches(label, known, 1, _ALIKE)]
+    telling = filter(_is_telling, labels[:_MOST_MISSING])
+    meant = [like for label in telling for like in _find_alike(label, known)]
     ask = f" (did you mean {' and '.join(meant)}?)" if meant else ""
     words = f"if labelled {' and '.join(labels)}{ask}, or " if labels else ""
     text = f"would fit on {tell_one_of(alike[0], len(alike))} {words}without the pod's nodeSelector"
@@ -47,7 +49,20 @@ def suggest_labels(missing: Mapping[str, Sequence[str]], known: Collection[str] 
 def list_labels(nodes: Iterable[Mapping[str, str]]) -> frozenset[str]:
     """Return the labels of some nodes that others may have too, written ``key=value``; not all of very many."""
     said = (f"{key}={value}" for labels in nodes for key, value in labels.items() if value)
-    return frozenset(islice((label for label in said if not _is_of_the_node(label)), _MOST_LABELS))
+    may_be_meant = (label for label in said if _is_telling(label) and not _is_of_the_node(label))
+    return frozenset(islice(may_be_meant, _MOST_KNOWN))
+
+
+def _find_alike(label: str, known: Iterable[str]) -> list[str]:
+    """Return the label that is most like another, if one with its key or its value is."""
+    key, _, value = label.partition("=")
+    return get_close_matches(
+        label, [one for one in known if one.startswith(f"{key}=") or one.endswith(f"={value}")], 1, _ALIKE
+    )
+
+
+def _is_telling(label: str) -> bool:
+    return _SHORTEST <= len(label) <= _LONGEST
 
 
 def _is_of_the_node(label: str) -> bool:
