@@ -57,6 +57,8 @@ def run_first_pod(reader: Reader, cluster: ClosedCluster) -> str:
     card = card_of(api.wait_for(f"{PODS}/notebook", lambda pod: pod["status"]["phase"] == "Running"))
     assert f"main: {card}: 8,000 MiB, 30 % of the cores" in reader.type("gpuloom explain notebook")
     reader.places["UUID"] = card
+    (shown,) = (line for line in reader.type("gpuloom cards").splitlines() if card in line)
+    reader.places["INDEX"] = shown.split()[1]
     return card
 
 
@@ -73,7 +75,7 @@ def ask(reader: Reader, cluster: ClosedCluster) -> None:
         "gpuloom top cards": "8,000/23,034",
         "gpuloom nodes": "8,000/92,136",
         "gpuloom nodes NODE": "default/notebook (main): 8,000 MiB",
-        "gpuloom cards UUID": "default/notebook (main): 8,000 MiB",
+        "gpuloom cards NODE/INDEX": "default/notebook (main): 8,000 MiB",
         "gpuloom cards": "8,000/23,034",
         "gpuloom cards --state unhealthy": "",
         "gpuloom pods": "notebook",

@@ -83,7 +83,8 @@ class ProcessMetrics:
         )
         yield Series(
             "gpuloom_idle_cards",
-            "Cards that nobody is on and pods could get: healthy, open, on open nodes",
+            "Cards that nobody is on and pods could get: healthy, open, on open nodes; they may be too small for those "
+            "that wait, or another vendor's",
             ("vendor",),
             lambda: count_idle_cards(state),
         )
