@@ -1,10 +1,11 @@
 """Whoever makes room is killed at each step, on a real control plane: the next one goes on, and nobody leaves twice."""
 
 from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
 
 import pytest
 from real.scheduler.holding import Write
-from real.scheduler.preempting import World, create_classes, open_world, wait
+from real.scheduler.preempting import ON, World, create_classes, open_world, wait
 
 from gpuloom.kube import EVENTS
 from harness.controlplane import ControlPlane
@@ -57,6 +58,17 @@ async def goes_on(world: World) -> None:
     assert len({event.involved_object.uid for event in told}) == len(told)
 
 
+async def occupy_the_only_plan(world: World) -> None:
+    """Let a more important pod wait for a victim that does not end, where room is made for one pod at a time."""
+    await world.kill()
+    await world.lead(replace(ON, preemption_most_plans=1))
+    await world.add_node("n3", memory_mib=12000)
+    victim = await world.run("elsewhere", 12000, "low")
+    world.kubelets.hanging.add(victim.name)
+    first = await world.create("first", 12000, "highest")
+    await world.wait_nominated(first)
+
+
 @pytest.mark.parametrize("is_after", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize(
     "write", [Write("nominate"), Write("evict"), Write("evict", 2)], ids=lambda one: f"{one.kind}-{one.number}"
@@ -78,6 +90,7 @@ async def test_killed_while_the_pod_is_bound(world: World, *, is_after: bool) ->
 
 
 async def test_killed_before_anybody_looked(world: World) -> None:
+    await occupy_the_only_plan(world)
     high = await world.create("high", 9000, "high")
     await wait(lambda: len(world.process.parts.preemption.attempts) > 0)
     assert world.process.state.nominations.find(high.metadata.uid) is None
