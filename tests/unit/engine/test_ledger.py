@@ -1,5 +1,6 @@
 """Reservations: what is held, and the only ways in which that changes (binding 2.2, scheduler 4.5)."""
 
+import tracemalloc
 from collections.abc import Iterable
 
 from builders import Engine, card, container, pod
@@ -14,6 +15,8 @@ from gpuloom.engine.state.usage import Usage, collapse
 from gpuloom.model.mig import MigAllocation, MigPlacement
 from gpuloom.model.share import Share
 from gpuloom.vendors.catalog import Catalog, load_default_profiles
+
+A_SHARE = Share("GPU-0", "NVIDIA", 5, 1)
 
 
 def used(engine: Engine, uuid: str, node: str = "n1") -> Usage:
@@ -41,6 +44,23 @@ def test_forgetting_is_safe_to_do_twice() -> None:
     engine = a_node()
     engine.hold("n1", "GPU-0", memory_mib=5, by="x")
     assert (engine.cluster.forget("x"), engine.cluster.forget("x")) == (True, False)
+
+
+def test_names_of_nodes_and_namespaces_that_are_gone_take_no_memory() -> None:
+    ledger = Ledger()
+    tracemalloc.start()
+    try:
+        for number in range(2000):
+            held = Reservation(
+                "x", f"ns-{number}", "x", f"n-{number}", {"NVIDIA": ((A_SHARE,),)}, (), ReservationStatus.CONFIRMED, 0.0
+            )
+            ledger.assume(held)
+            ledger.forget("x")
+        grown, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert not ledger.namespaces
+    assert grown < 100_000
 
 
 def test_assuming_again_supersedes_under_a_new_number() -> None:

@@ -184,7 +184,7 @@ class Ledger:
 
     @property
     def namespaces(self) -> frozenset[str]:
-        """The namespaces whose pods hold something, or did."""
+        """The namespaces whose pods hold something."""
         return frozenset(namespace for namespace, _ in self._in_namespace)
 
     def find(self, uid: str) -> Reservation | None:
@@ -272,9 +272,16 @@ class Ledger:
         for key in touched:
             self._take_out(key, uid)
         for vendor, usages in by_vendor.items():
-            self._in_namespace[reservation.namespace, vendor] -= self._sum_up(vendor, usages)
-        del self._make_own(self._on_node, reservation.node)[uid]
+            self._take_off(reservation.namespace, vendor, self._sum_up(vendor, usages))
+        self._remove(self._on_node, reservation.node, uid)
         return {*touched, *_name_parts(reservation)}
+
+    def _take_off(self, namespace: str, vendor: str, usage: Usage) -> None:
+        left = self.namespace_usage(namespace, vendor) - usage
+        if left == NOTHING:
+            self._in_namespace.pop((namespace, vendor), None)
+        else:
+            self._in_namespace[namespace, vendor] = left
 
     def _sum_up(self, vendor: str, usages: Mapping[str, Usage]) -> Usage:
         return sum_for_quota(usages.values(), bits=vendor in self.bits)
@@ -286,7 +293,15 @@ class Ledger:
         if left:
             on_node[uuid] = left
         else:
-            del on_node[uuid]
+            self._remove(self._entries, (node, vendor), uuid)
+
+    def _remove(self, places: dict[_Place, dict[str, _Held]], place: _Place, name: str) -> None:
+        """Remove what stands at a place under a name; names of nodes come and go, so empty places go with it."""
+        held = self._make_own(places, place)
+        del held[name]
+        if not held:
+            del places[place]
+            self._own.discard(place)
 
     def _make_own(self, places: dict[_Place, dict[str, _Held]], place: _Place) -> dict[str, _Held]:
         """Return what stands at a place, to be changed: a fork that was made from here must not see that."""
@@ -308,8 +323,8 @@ class Ledger:
             entries[uuid] = (*entries.get(uuid, ()), _Entry(uid, usage))
         for vendor, usages in by_vendor.items():
             # A namespace may have very many pods, and every decision under a quota asks, so this one sum is kept.
-            place = (reservation.namespace, vendor)
-            self._in_namespace[place] = self._in_namespace.get(place, NOTHING) + self._sum_up(vendor, usages)
+            before = self.namespace_usage(reservation.namespace, vendor)
+            self._in_namespace[reservation.namespace, vendor] = before + self._sum_up(vendor, usages)
         return (*by_card, *_name_parts(reservation))
 
 
