@@ -12,7 +12,7 @@ from gpuloom.cli.asking.flags import ClusterFlags, OutputFlags
 from gpuloom.cli.asking.printing import print_value, write_lines
 from gpuloom.cli.asking.progress import show_work
 from gpuloom.cli.asking.running import run_for_people
-from gpuloom.cli.cardplaces import find_card, find_card_to_close
+from gpuloom.cli.cardplaces import find_card
 from gpuloom.cli.draining import DrainPlan, plan_drain
 from gpuloom.cli.evicting import confirm, evict_pod
 from gpuloom.cli.outcomes import CommandError, ExitCode
@@ -27,7 +27,8 @@ from gpuloom.wire.objects import Pod
 from gpuloom.wire.shares import decode_shares
 
 _CLUSTER = ClusterFlags()
-_ALLOCATED = "devices-allocated"
+_ALLOCATED = "-allocated"
+"""At the end of each family's annotation of the cards that a pod holds."""
 
 
 def cordon_card(card: str, /, *, cluster: ClusterFlags = _CLUSTER) -> None:
@@ -106,7 +107,7 @@ def drain_card(
 
 async def _set_cordon(card: str, cluster: ClusterFlags, *, is_closed: bool) -> None:
     async with open_cluster(cluster.way) as (client, _):
-        place = await find_card_to_close(client, card) if is_closed else (await find_card(client, card)).place
+        place = await find_card(client, card)
         changed = await write_cordon(client, place, is_closed=is_closed)
         word = "cordoned" if is_closed else "uncordoned"
         sys.stdout.write(f"card {place.uuid} of node {place.node} {word if changed else f'already {word}'}\n")
@@ -114,7 +115,7 @@ async def _set_cordon(card: str, cluster: ClusterFlags, *, is_closed: bool) -> N
 
 async def _drain(card: str, cluster: ClusterFlags, *, yes: bool, force: bool, timeout_s: float) -> None:
     async with open_cluster(cluster.way) as (client, _):
-        place = await find_card_to_close(client, card)
+        place = await find_card(client, card)
         pods = await _pods_on(client, place)
         await _tell_plan(client, place, pods)
         await write_cordon(client, place, is_closed=True)
@@ -133,7 +134,7 @@ async def _drain(card: str, cluster: ClusterFlags, *, yes: bool, force: bool, ti
 
 async def _look_ahead(card: str, cluster: ClusterFlags, take: Callable[[DrainPlan], object]) -> None:
     async with open_cluster(cluster.way) as (client, _):
-        place = await find_card_to_close(client, card)
+        place = await find_card(client, card)
         take(await plan_drain(client, place.node, place.uuid, await _pods_on(client, place)))
 
 

@@ -85,7 +85,12 @@ def _are_linked(pair: frozenset[int]) -> bool:
 def refuse_wings(matrix: CardMatrix, at: int, _chosen: Chosen, profile: Profile) -> Refusal:
     """Say why a node cannot serve: annotations, quotas and what a pod could share are counted, else the wings."""
     found = matrix.count(at)
-    told = [Reason.CARD_UUID_MISMATCH, Reason.RESOURCE_QUOTA_NOT_FIT, Reason.CARD_UNACCOUNTED]
+    told = [
+        Reason.CARD_UUID_MISMATCH,
+        Reason.RESOURCE_QUOTA_NOT_FIT,
+        Reason.CARD_CORDONED,
+        Reason.CARD_UNACCOUNTED,
+    ]
     if "mutex" in profile.fit.checks:
         told.append(Reason.EXCLUSIVE_DEVICE_ALLOCATE_CONFLICT)
     counts = {reason: found[reason] for reason in told if reason in found}

@@ -32,6 +32,8 @@ _SUPPORTED = (1, 2)
 _USUAL = 2
 _RUNS = (1, 4, 8, 16)
 _ANY_RUN = "inf"
+_TOLD = frozenset({Reason.RESOURCE_QUOTA_NOT_FIT, Reason.CARD_CORDONED, Reason.CARD_UNACCOUNTED})
+"""Told in place of the run that is missing."""
 
 
 def read_devices(node: Node, profile: Profile) -> NodeCards:
@@ -143,7 +145,7 @@ def _find_run(free: list[bool], wanted: int, instance_type: str) -> int | None:
 
 def refuse_runs(matrix: CardMatrix, at: int, _chosen: Chosen, _profile: Profile) -> Refusal:
     """Say why a node cannot serve."""
-    if matrix.wanted[at] == 1 or Reason.RESOURCE_QUOTA_NOT_FIT in matrix.count(at):
+    if matrix.wanted[at] == 1 or not _TOLD.isdisjoint(matrix.count(at)):
         return matrix.refuse(at)
     return Refusal({Reason.NUMA_NOT_FIT: 1}, int(np.count_nonzero(matrix.there[at])))
 

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from gpuloom.wire.errors import WireError
@@ -11,7 +12,7 @@ from oracle.containers import PodObject, amount_of, limit_of
 from oracle.fit import UnfitError, format_reasons
 from oracle.records import AllocatedDevice, Request
 from oracle.registration import NoCardsError, RegistrationError
-from oracle.selectors import is_blank, items_of
+from oracle.selectors import CORDON, is_blank, items_of
 from oracle.settings import Settings
 from oracle.vendors.amounts import UnusableError, capacity_of, read_amount
 from oracle.vendors.records import Asking, Card, Decided, Device, JsonObject, Shares, annotations_of
@@ -176,8 +177,13 @@ class Family:
     def refuse(
         self, device: Device, share: AllocatedDevice, request: Request, asking: Asking, taken: Shares
     ) -> str | None:
-        """Return the first reason why a card does not serve."""
-        return next((reason for fails, reason in self.checks(device, share, request, asking, taken) if fails), None)
+        """Return the first reason why a card does not serve; HAMi's come first."""
+        checks = chain(self.checks(device, share, request, asking, taken), self.cordon_check(device, asking))
+        return next((reason for fails, reason in checks if fails), None)
+
+    def cordon_check(self, device: Device, asking: Asking) -> Checks:
+        """Ask whether the administrator has closed the card, whatever family it is of."""
+        yield device.card.id in items_of(annotations_of(asking.node), CORDON), "CardCordoned"
 
     def checks(self, device: Device, share: AllocatedDevice, request: Request, asking: Asking, taken: Shares) -> Checks:
         """Ask the rows of 1.5 in order."""

@@ -58,7 +58,9 @@ class Winged(Family):
             return "ResourceQuotaNotFit"
         if not self.is_free(device, request, asking):
             return "not free"
-        return "ExclusiveDeviceAllocateConflict" if self.is_shared(device, asking) else None
+        if self.is_shared(device, asking):
+            return "ExclusiveDeviceAllocateConflict"
+        return next((reason for fails, reason in self.cordon_check(device, asking) if fails), None)
 
     def is_shared(self, _device: Device, _asking: Asking) -> bool:
         """Whether a pod that wants to be alone would share this card."""
@@ -66,7 +68,7 @@ class Winged(Family):
 
     def explain(self, reasons: Counter[str]) -> Counter[str]:
         """Say why no cards were found."""
-        words = ("CardUuidMismatch", "ResourceQuotaNotFit", "ExclusiveDeviceAllocateConflict")
+        words = ("CardUuidMismatch", "ResourceQuotaNotFit", "ExclusiveDeviceAllocateConflict", "CardCordoned")
         return +Counter({reason: reasons[reason] for reason in words}) or Counter({"NumaNotFit": 1})
 
 

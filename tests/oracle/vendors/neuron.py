@@ -14,6 +14,7 @@ from oracle.vendors.family import CapacityFamily, Taken
 from oracle.vendors.records import Asking, Card, Decided, Device, JsonObject, Shares
 
 QUOTA = "ResourceQuotaNotFit"
+TOLD = {QUOTA, "CardCordoned"}
 CORES_ONLY = -1
 """In place of memory: the request was made in cores, whose number of devices is the node's business (decision 012)."""
 
@@ -100,7 +101,7 @@ class AwsNeuron(CapacityFamily):
         return self.fit_run(cards, Request(nums, 0, 0, cores, self.word), asking)
 
     def fit_run(self, cards: Sequence[Device], request: Request, asking: Asking) -> Taken:
-        """Take neighbouring unused devices; only a quota that refuses is told, else it is the place that is missing."""
+        """Take neighbouring unused devices; only a quota or a cordon is told, else it is the place that is missing."""
         reasons = {
             device.card.id: self.refuse(device, self.give(device, device.card.devcore), request, asking, [])
             for device in cards
@@ -110,7 +111,7 @@ class AwsNeuron(CapacityFamily):
             run = by_index[start : start + request.nums]
             if all(device.used == 0 and reasons[device.card.id] is None for device in run):
                 return [(device, self.give(device, device.card.devcore)) for device in run]
-        if QUOTA in reasons.values():
+        if TOLD.intersection(reasons.values()):
             told = Counter(reason or "AllocatedCardsInsufficientRequest" for reason in reasons.values())
             raise UnfitError(format_reasons(told, len(cards)))
         raise UnfitError(f"1/{len(cards)} NumaNotFit")
@@ -147,7 +148,9 @@ class AwsNeuron(CapacityFamily):
             return reason
         if not self.quota_allows(replace(share, usedcores=2**request.coresreq - 1), request, asking, taken):
             return QUOTA
-        return "CardInsufficientCore" if free < request.coresreq else None
+        if free < request.coresreq:
+            return "CardInsufficientCore"
+        return next((reason for fails, reason in self.cordon_check(device, asking) if fails), None)
 
     def extras(self, decided: Decided) -> dict[str, str]:
         """Tell the plugin devices or cores, over all containers."""

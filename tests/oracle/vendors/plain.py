@@ -5,12 +5,11 @@ from dataclasses import replace
 from oracle import webhook
 from oracle.containers import PodObject, amount_of, append_env, limit_of, set_amount, set_limit
 from oracle.records import PERCENTAGE_NOT_SET, Request
-from oracle.selectors import CORDON, items_of
 from oracle.settings import Settings
 from oracle.vendors.amounts import INT32_MAX, MutationError, UnusableError, read_amount
 from oracle.vendors.counted import CountedCards
 from oracle.vendors.family import CapacityFamily, Checks, Family
-from oracle.vendors.records import Asking, Decided, Device, annotations_of
+from oracle.vendors.records import Asking, Decided, Device
 
 
 class Nvidia(Family):
@@ -37,7 +36,7 @@ class Nvidia(Family):
     def basic_checks(self, device: Device, asking: Asking) -> Checks:
         """Ask after health whether the card is cordoned."""
         yield not device.health, "CardNotHealth"
-        yield device.card.id in items_of(annotations_of(asking.node), CORDON), "CardCordoned"
+        yield from self.cordon_check(device, asking)
         yield from super().basic_checks(device, asking)
 
 

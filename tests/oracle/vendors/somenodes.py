@@ -6,8 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from oracle.choosers import Chooser, happens
+from oracle.registration import NoCardsError, RegistrationError
+from oracle.selectors import CORDON
 from oracle.vendors.family import CapacityFamily, Family
-from oracle.vendors.records import JsonObject
+from oracle.vendors.records import Card, JsonObject
 
 MEMORY_MIB = (16384, 32768, 65536)
 HANDSHAKES = (
@@ -41,7 +43,18 @@ def some_node(chooser: Chooser, name: str, families: Sequence[Family]) -> JsonOb
             status["allocatable"][family.count] = "10"
         if family.handshake and happens(chooser, 15):
             metadata["annotations"][family.handshake] = chooser.choose(HANDSHAKES)
-    return {"kind": "Node", "metadata": metadata, "status": status}
+    node = {"kind": "Node", "metadata": metadata, "status": status}
+    cards = [card for family in families for card in _cards_of(family, node)]
+    if cards and happens(chooser, 10):
+        metadata["annotations"][CORDON] = ",".join(card.id for card in cards if happens(chooser, 60))
+    return node
+
+
+def _cards_of(family: Family, node: JsonObject) -> list[Card]:
+    try:
+        return family.cards(node)
+    except (NoCardsError, RegistrationError):
+        return []
 
 
 def changed_node(chooser: Chooser, node: JsonObject, family: Family) -> JsonObject:
@@ -117,10 +130,7 @@ def _csv(record: JsonObject) -> str:
 
 
 def _nvidia(chooser: Chooser, node: str, family: Family) -> Said:
-    said = _register(chooser, node, family, chooser.choose((1, 2)), model="NVIDIA A40")
-    if happens(chooser, 10):
-        said.annotations["hami.io/device-cordon"] = f"{node}-NVIDIA-0"
-    return said
+    return _register(chooser, node, family, chooser.choose((1, 2)), model="NVIDIA A40")
 
 
 def _eight(chooser: Chooser, _node: str, family: Family) -> Said:

@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Sequence
 from datetime import timedelta
 from typing import Annotated, Literal, TypeVar
 
@@ -13,7 +13,6 @@ from gpuloom.cli.asking.flags import ClusterFlags, OutputFlags
 from gpuloom.cli.asking.printing import print_value, write_lines
 from gpuloom.cli.asking.progress import show_progress
 from gpuloom.cli.asking.running import run_for_people
-from gpuloom.cli.cardplaces import tell_why_not_closed
 from gpuloom.cli.defragmenting.reading import read_cluster
 from gpuloom.cli.defragmenting.tidied import ToldTidying, tell_tidying
 from gpuloom.cli.defragmenting.told import ToldPlan, tell_plan
@@ -22,13 +21,10 @@ from gpuloom.cli.evicting import confirm
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.client.clusters import open_cluster
 from gpuloom.engine.planning.defragmentation.search import Progress
-from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.kube import KubeClient
-from gpuloom.kube.cordons import CardPlace
 from gpuloom.scheduler.defragmentation.cluster import MovingCluster
 from gpuloom.scheduler.defragmentation.moving import MoveError, MoveReport, Moving, make_moves
 from gpuloom.scheduler.defragmentation.planning import order_moves, order_steps, plan_for
-from gpuloom.vendors.profile import Profile
 from gpuloom.web.views.explaining import PodError, admit_pod
 from gpuloom.web.views.source import Source
 from gpuloom.wire.hostpods import HostPod
@@ -101,8 +97,6 @@ def run_defrag(
                     _refuse_member(name, pod)
             else:
                 meaning, orders = _tidy(found, max_moves, timeout)
-            if execute:
-                _refuse_what_stays_open(found, orders)
             told.append(meaning)
             _print(meaning, output)
             if execute and orders:
@@ -156,24 +150,6 @@ def _refuse_member(name: str, pod: HostPod) -> None:
             f"nobody is evicted for {name}: it starts together with the group {pod.own_group}, "
             "and whether the others find room too is not known; leave --execute out for the plan"
         )
-
-
-def _refuse_what_stays_open(cluster: MovingCluster, orders: Iterable[Moving]) -> None:
-    """Make no moves off cards that cannot be cordoned meanwhile: anybody would take what becomes free.
-
-    Raises CommandError in one line.
-    """
-    for order in orders:
-        families = _read_families(cluster.state.cluster, order.node)
-        for uuid in order.cards:
-            if why := tell_why_not_closed(CardPlace(order.node, uuid), families.get(uuid)):
-                raise CommandError(f"nobody is evicted: {why}; leave --execute out for the plan")
-
-
-def _read_families(state: ClusterState, node: str) -> dict[str, Profile]:
-    """Return the families of a node's cards, by UUID."""
-    registered = ((word, state.registered(node, word)) for word in state.words_of(node))
-    return {card.id: state.catalog[word] for word, said in registered if said is not None for card in said.cards}
 
 
 def _plan(

@@ -151,6 +151,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
 
 ALWAYS_ASKED: Mapping[str, Rule] = MappingProxyType(
     {
+        "cordon": RULES["cordon"],
         "unaccounted": Rule(
             Reason.CARD_UNACCOUNTED,
             rules.maybe_held_by_unreadable_pod,
@@ -158,7 +159,7 @@ ALWAYS_ASKED: Mapping[str, Rule] = MappingProxyType(
             outlasts_pods=True,
             adoption=Adoption.ASKED,
             change=NeededChange.ACCOUNT,
-        )
+        ),
     }
 )
 """Asked after a profile's own, whatever it names: no profile opens what is closed, and the words before are HAMi's."""
