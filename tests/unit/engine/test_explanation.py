@@ -253,6 +253,17 @@ def test_a_node_without_cards_says_why() -> None:
     assert ("node unregistered: its plugin is gone", ("cpu",)) in [(one.text, one.names) for one in explanation.refused]
 
 
+def test_cards_are_named_as_lists_name_them_and_by_numa_node_where_there_are_several() -> None:
+    engine = Engine({"n1": [card("a", index=3), card("b", index=4, numa=1)], "n2": [card("c")]})
+    lines = list(tell_explanation(ask(engine, pod(gpu=1, gpumem=100))))
+    told = sorted(line.split(": ")[0] for line in lines if line.startswith(("    - ", "    * ")))
+    assert told == [
+        "    * n1/4 b NVIDIA A40 (0/16,384 MiB, 0/100 %, 0/10 shares, NUMA node 1)",
+        "    - n1/3 a NVIDIA A40 (0/16,384 MiB, 0/100 %, 0/10 shares, NUMA node 0)",
+        "    - n2/0 c NVIDIA A40 (0/16,384 MiB, 0/100 %, 0/10 shares)",
+    ]
+
+
 def test_a_node_that_is_not_offered_does_not_fit() -> None:
     engine = Engine({"n1": [card("a")]})
     explanation = ask(engine, pod(gpu=1, gpumem=100), barred={"n1": "the node is cordoned"})

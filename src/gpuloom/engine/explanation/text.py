@@ -180,23 +180,25 @@ def _tell_node(node: NodeVerdict) -> Iterator[str]:
         else f"  {node.name}: {state}"
     )
     yield from (f"    {cause}" for cause in node.causes)
-    yield from (f"    {_tell_card(card)}" for card in node.cards)
+    several = len({card.numa for card in node.cards}) > 1
+    yield from (f"    {_tell_card(node.name, card, with_numa=several)}" for card in node.cards)
 
 
 def _tell_parts(node: NodeVerdict) -> str:
     return " = " + " + ".join(f"{part.name} {part.points:.2f}" for part in node.score_parts) if node.score_parts else ""
 
 
-def _tell_card(card: CardVerdict) -> str:
-    mark = "*" if card.chosen else "-"
+def _tell_card(node: str, card: CardVerdict, *, with_numa: bool) -> str:
+    which = f"{'*' if card.chosen else '-'} {node}/{card.index} {card.uuid} {card.model}"
+    numa = f", NUMA node {card.numa}" if with_numa else ""
     used = (
         f"{card.memory.used:,}/{card.memory.total:,} MiB, {card.cores.used}/{card.cores.total} %, "
-        f"{card.shares.used}/{card.shares.total} shares"
+        f"{card.shares.used}/{card.shares.total} shares{numa}"
     )
     if not card.reason:
         parts = " + ".join(f"{part.name} {part.points:.2f}" for part in card.score_parts)
-        return f"{mark} {card.uuid} {card.model} ({used}): fits, score {card.score:.2f} = {parts}"
+        return f"{which} ({used}): fits, score {card.score:.2f} = {parts}"
     why = f" ({card.why})" if card.why else ""
     also = f"; also {', '.join(card.also[:_MOST_ALSO])}" if card.also else ""
     closed = f"; closed by pod {'; and by pod '.join(one.text for one in card.closed_by)}" if card.closed_by else ""
-    return f"{mark} {card.uuid} {card.model} ({used}): {card.reason}{why}{also}{closed}"
+    return f"{which} ({used}): {card.reason}{why}{also}{closed}"
