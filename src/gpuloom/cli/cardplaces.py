@@ -1,11 +1,14 @@
 """Which node has a card, of whatever family."""
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.client.names import CARD, drop_kind
 from gpuloom.kube import NODES, KubeClient
 from gpuloom.kube.cordons import CardPlace
+from gpuloom.model.card import Card
+from gpuloom.model.cardplace import NoCardError, SeveralCardsError, find_at, read_place
 from gpuloom.model.uuids import AmbiguousUuidError, choose_uuid, may_mean
 from gpuloom.vendors.catalog import load_shipped
 from gpuloom.vendors.hooks import read_cards
@@ -18,20 +21,28 @@ from gpuloom.wire.words import decode_list
 _REGISTER = ("hami.io/node-", "-register")
 
 
+@dataclass(frozen=True, slots=True)
+class _KnownCard:
+    """A card that a node tells of; without an index one that is only cordoned, and gone."""
+
+    uuid: str
+    index: int | None = None
+
+
 async def find_card(client: KubeClient, card: str) -> CardPlace:
-    """Find the node of a card.
+    """Find a card by its UUID (the beginning will do), ``card/UUID`` or ``NODE/INDEX``.
 
     Raises CommandError when there is none, or several.
     """
     nodes, _ = await client.list_all(NODES)
     text = drop_kind(card, CARD)
-    cards = [CardPlace(node.name, uuid) for node in nodes for uuid in _cards_of(node) if may_mean(text, uuid)]
+    cards = [CardPlace(node.name, one.uuid) for node in nodes for one in _cards_of(node) if may_mean(text, one.uuid)]
     try:
         uuid = choose_uuid(text, [place.uuid for place in cards])
     except AmbiguousUuidError as error:
         raise CommandError(str(error), ExitCode.USAGE) from error
     if uuid is None:
-        raise CommandError(f"no node has a card {card}: see gpuloom cards")
+        return _find_at(nodes, card, text)
     found, *others = (place for place in cards if place.uuid == uuid)
     if others:
         nodes_told = ", ".join(place.node for place in (found, *others[:2]))
@@ -39,22 +50,36 @@ async def find_card(client: KubeClient, card: str) -> CardPlace:
     return found
 
 
-def _cards_of(node: Node) -> Iterable[str]:
+def _find_at(nodes: Iterable[Node], card: str, text: str) -> CardPlace:
+    node, index = read_place(text) or ("", "")
+    cards = next((_cards_of(one) for one in nodes if one.name == node), None)
+    if cards is None:
+        raise CommandError(f"no node has a card {card}: see gpuloom cards")
+    try:
+        return CardPlace(node, find_at(node, index, cards).uuid)
+    except NoCardError as error:
+        raise CommandError(f"{error}: see gpuloom cards") from error
+    except SeveralCardsError as error:
+        raise CommandError(str(error), ExitCode.USAGE) from error
+
+
+def _cards_of(node: Node) -> Iterable[_KnownCard]:
     """Give the cards that a node tells of; closed ones that are gone can be opened too."""
-    found = dict.fromkeys((*decode_list(node.annotations.get(NODE_CORDON, "")), *_list_registered(node)))
+    found = {uuid: _KnownCard(uuid) for uuid in decode_list(node.annotations.get(NODE_CORDON, ""))}
+    found |= {card.id: _KnownCard(card.id, card.index) for card in _list_registered(node)}
     for profile in (profile for file in load_shipped() for profile in file.profiles):
         try:
-            found.update(dict.fromkeys(card.id for card in read_cards(node, profile).cards))
+            found |= {card.id: _KnownCard(card.id, card.index) for card in read_cards(node, profile).cards}
         except WireError:
             continue
-    return found
+    return found.values()
 
 
-def _list_registered(node: Node) -> Iterator[str]:
+def _list_registered(node: Node) -> Iterator[Card]:
     """Give the cards of every register, also of a family of somebody's own."""
     for key, text in node.annotations.items():
         if key.startswith(_REGISTER[0]) and key.endswith(_REGISTER[1]):
             try:
-                yield from (card.id for card in decode_register(text))
+                yield from decode_register(text)
             except WireError:
                 continue

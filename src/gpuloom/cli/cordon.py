@@ -37,7 +37,7 @@ def cordon_card(card: str, /, *, cluster: ClusterFlags = _CLUSTER) -> None:
     Parameters
     ----------
     card:
-        UUID of the card, or as much of its beginning as no other card has.
+        UUID of the card, the beginning of it, card/UUID or NODE/INDEX.
 
     """
     run_for_people(_set_cordon(card, cluster, is_closed=True))
@@ -49,7 +49,7 @@ def uncordon_card(card: str, /, *, cluster: ClusterFlags = _CLUSTER) -> None:
     Parameters
     ----------
     card:
-        UUID of the card, or as much of its beginning as no other card has.
+        UUID of the card, the beginning of it, card/UUID or NODE/INDEX.
 
     """
     run_for_people(_set_cordon(card, cluster, is_closed=False))
@@ -77,7 +77,7 @@ def drain_card(
     Parameters
     ----------
     card:
-        UUID of the card, or as much of its beginning as no other card has.
+        UUID of the card, the beginning of it, card/UUID or NODE/INDEX.
     yes:
         Do not ask.
     force:

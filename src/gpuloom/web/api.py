@@ -15,6 +15,7 @@ from aiohttp import web
 from gpuloom.engine.explanation.depth import STANDARD, Depth
 from gpuloom.kube import ApiError, KubeClient, NotFoundError, UnreadableError
 from gpuloom.kube.resources import HOST_PODS
+from gpuloom.model.cardplace import NoCardError, SeveralCardsError, find_at
 from gpuloom.model.uuids import AmbiguousUuidError
 from gpuloom.scheduler.filter.history import PastDecision
 from gpuloom.serving.bodies import TooLargeError, read_body
@@ -27,7 +28,6 @@ from gpuloom.web.place import API_ROOT
 from gpuloom.web.podmemory import PodMemory
 from gpuloom.web.preempting import BudgetLookup
 from gpuloom.web.rights import view as view_rights
-from gpuloom.web.views.cardplace import NoCardError, SeveralCardsError, find_at
 from gpuloom.web.views.cards import detail_node, find_card, list_cards, list_nodes
 from gpuloom.web.views.decisions import list_decisions, view_decision
 from gpuloom.web.views.explaining import PodError, UnknownNodeError, check_nodes, explain_pod, find_pod, fit_pod
@@ -37,6 +37,7 @@ from gpuloom.web.views.pods import find_pending, list_pending, list_pods, pick_p
 from gpuloom.web.views.preempting import view_prospect
 from gpuloom.web.views.recording import list_lines
 from gpuloom.web.views.source import Source, Viewer
+from gpuloom.web.views.values import CardView
 from gpuloom.web.views.workload import list_workload
 from gpuloom.wire.objects import Pod
 
@@ -198,16 +199,7 @@ class WebApi:
         return await self.pace.collect(list_cards(self.source))
 
     async def _card(self, request: web.Request, viewer: Viewer) -> Any:
-        need_nodes(viewer)
-        uuid = request.match_info["uuid"]
-        try:
-            card = await self.pace.finish(find_card(self.source, viewer, uuid))
-        except AmbiguousUuidError as error:
-            raise RefusedError(400, str(error)) from error
-        if card is None:
-            hint = f"; {uuid} is a node" if uuid in self.source.node_names() else ""
-            raise RefusedError(404, f"no node has a card {uuid}{hint}")
-        return card
+        return await self.find_card(request.match_info["uuid"], viewer)
 
     async def _card_at(self, request: web.Request, viewer: Viewer) -> Any:
         detail = await self._node(request, viewer)
@@ -299,6 +291,18 @@ class WebApi:
         lines = await self.pace.collect(list_lines(self.source, pod))
         disposition = {"Content-Disposition": 'attachment; filename="gpuloom.jsonl"'}
         return web.Response(body=b"".join(lines), content_type="application/jsonl", headers=disposition)
+
+    async def find_card(self, uuid: str, viewer: Viewer) -> CardView:
+        """Find a card by its UUID or the beginning of it."""
+        need_nodes(viewer)
+        try:
+            card = await self.pace.finish(find_card(self.source, viewer, uuid))
+        except AmbiguousUuidError as error:
+            raise RefusedError(400, str(error)) from error
+        if card is None:
+            hint = f"; {uuid} is a node" if uuid in self.source.node_names() else ""
+            raise RefusedError(404, f"no node has a card {uuid}{hint}")
+        return card
 
     def find_decision(self, text: str, viewer: Viewer) -> PastDecision:
         """Find a decision by its number."""

@@ -43,6 +43,28 @@ async def test_a_card_to_close_is_named_as_lists_print_it_in_any_case(stage: Sta
     assert (said.code, said.out) == (0, f"card {card} of node node-a uncordoned\n")
 
 
+async def test_a_card_to_close_is_named_by_its_place(stage: Stage) -> None:
+    listed = (await stage.gpuloom("cards", "-o", "json")).json()["items"]
+    card = next(one["uuid"] for one in listed if (one["node"], one.get("index")) == ("node-b", 3))
+    said = await stage.gpuloom("cordon", "node-b/3")
+    assert (said.code, said.out) == (0, f"card {card} of node node-b cordoned\n")
+    said = await stage.gpuloom("uncordon", "card/node-b/3")
+    assert (said.code, said.out) == (0, f"card {card} of node node-b uncordoned\n")
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("node-b/99", "node node-b has no card with index 99: see gpuloom cards"),
+        ("node-x/0", "no node has a card node-x/0: see gpuloom cards"),
+        ("node-b/", "no node has a card node-b/: see gpuloom cards"),
+    ],
+)
+async def test_an_unknown_place_changes_nothing(stage: Stage, place: str, why: str) -> None:
+    said = await stage.gpuloom("cordon", place)
+    assert (said.code, said.out, said.err) == (1, "", f"gpuloom: {why}\n")
+
+
 async def test_several_cards_on_one_node_are_kept_apart(stage: Stage) -> None:
     one, other = (await idle_cards(stage))[-2:]
     for card in (one, other):

@@ -1,8 +1,20 @@
 """Cards by the place that lists show: a node, and the index there."""
 
 from collections.abc import Iterable
+from typing import Protocol, TypeVar
 
-from gpuloom.web.views.values import CardView
+
+class Placed(Protocol):
+    """A card with what lists print of it; no index where its node does not tell of the card any more."""
+
+    @property
+    def uuid(self) -> str: ...  # noqa: D102
+
+    @property
+    def index(self) -> int | None: ...  # noqa: D102
+
+
+_Card = TypeVar("_Card", bound=Placed)
 
 
 class NoCardError(Exception):
@@ -13,7 +25,13 @@ class SeveralCardsError(Exception):
     """Several do: every vendor counts its own."""
 
 
-def find_at(node: str, index: str, cards: Iterable[CardView]) -> CardView:
+def read_place(text: str) -> tuple[str, str] | None:
+    """Read ``NODE/INDEX``; None for anything else."""
+    node, _, index = text.partition("/")
+    return (node, index) if node and index.isdecimal() else None
+
+
+def find_at(node: str, index: str, cards: Iterable[_Card]) -> _Card:
     """Return the card of a node's that has an index.
 
     Raises NoCardError, SeveralCardsError.
