@@ -9,6 +9,7 @@ from local.scheduler.clock import DEADLINE_S, let_answers_arrive, poll
 from local.scheduler.site import ALLOCATED, DEFAULTS, LOCK, PHASE, TO_ALLOCATE, VGPU_NODE, Site, share_of
 
 from gpuloom.kube import NODES, PODS
+from gpuloom.scheduler.bind.nodelock.locks import WRITES_AT_ONCE
 from gpuloom.wire.objects import Pod
 
 OTHER_LOCK = "2026-11-21T12:00:00Z,default,other"
@@ -204,6 +205,25 @@ async def test_nothing_is_given_back_while_a_binding_may_still_arrive(site: Site
     await site.bind_by_another(pod, "n1", share_of("n1", 9000))
     assert await site.clock.run_until_done(bind) == ""
     assert await site.free_mib("n1") == 1000
+
+
+async def test_bindings_whose_outcome_is_open_hold_up_no_others(site: Site) -> None:
+    sent = site.fail("POST", "/pods/open-[0-9]+/binding", cut=True, times=WRITES_AT_ONCE)
+    site.fail("GET", "/pods/open-", status=500, times=1000)
+    binds = []
+    for number in range(WRITES_AT_ONCE):
+        await site.register(node := f"more-{number}")
+        pod = await site.submit(f"open-{number}")
+        assert await site.choose(pod, node) == node
+        binds.append(site.start_bind(pod, node))
+    await poll(lambda: site.has_happened(sent))
+    other = await filtered(site, "other")
+    async with asyncio.timeout(DEADLINE_S):
+        assert await site.bind(other) == ""
+    assert not any(bind.done() for bind in binds)
+    site.server.faults.clear()
+    for bind in binds:
+        assert await site.clock.run_until_done(bind) != ""
 
 
 @pytest.mark.parametrize("status", [409, 429])

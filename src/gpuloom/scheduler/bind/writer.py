@@ -5,8 +5,9 @@ watch shows it first. That a pod is not bound is believed only when a write that
 arrived.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -19,6 +20,7 @@ from gpuloom.kube import (
     NotFoundError,
     TooManyRequestsError,
 )
+from gpuloom.scheduler.bind.nodelock.locks import WRITES_AT_ONCE
 from gpuloom.scheduler.bind.podlabel import label_of
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.leadership.gate import SETTLING_S
@@ -37,11 +39,12 @@ class BindRefusedError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BindingWriter:
-    """Creates bindings."""
+    """Creates bindings, so many at once as there are ``slots``; whoever waits to learn of an outcome needs none."""
 
     client: KubeClient
     state: SchedulerState
     clocks: Clocks
+    slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(WRITES_AT_ONCE))
 
     async def write(self, pod: Pod, node: str, annotations: Mapping[str, str], recheck: Callable[[], None]) -> None:
         """Bind a pod, with these annotations in the same step; returns when it is certainly bound.
@@ -50,16 +53,17 @@ class BindingWriter:
         certainly not bound.
         """
         try:
-            await self.client.bind(
-                namespace=pod.namespace,
-                name=pod.name,
-                uid=pod.metadata.uid,
-                node=node,
-                annotations=annotations,
-                labels=label_of(node) if annotations else {},
-                timeout_s=WRITE_DEADLINE_S,
-                recheck=recheck,
-            )
+            async with self.slots:
+                await self.client.bind(
+                    namespace=pod.namespace,
+                    name=pod.name,
+                    uid=pod.metadata.uid,
+                    node=node,
+                    annotations=annotations,
+                    labels=label_of(node) if annotations else {},
+                    timeout_s=WRITE_DEADLINE_S,
+                    recheck=recheck,
+                )
         except ApiError as error:
             # A conflict may come from our own earlier write, whose reply was lost. After these two none is under way.
             is_refused = isinstance(error, ConflictError | TooManyRequestsError)
