@@ -152,6 +152,13 @@ def test_nothing_that_a_tenant_may_write_frees_a_node(annotations: dict[str, str
     assert is_busy(unserved)
 
 
+def test_a_pod_that_is_shown_after_it_was_told_to_be_gone_keeps_its_node_busy(unserved: UnservedPods) -> None:
+    unserved.begin(sent())
+    unserved.note_gone("u", 0)
+    unserved.follow(bound(), 1)
+    assert is_busy(unserved, 1 + LINGER_S)
+
+
 class Account:
     """What is to be known, in plain words: of each pod whether it was shown bound, and when it was deleted."""
 
@@ -172,6 +179,7 @@ class Account:
             self.shown.setdefault(uid, False)
         elif what == "show":
             self.shown[uid] = True
+            self.gone.pop(uid, None)
         elif what == "gone" and uid in self.shown:
             self.gone.setdefault(uid, now)
         elif what in {"serve", "start", "end"} or (what == "give up" and not self.shown.get(uid)):

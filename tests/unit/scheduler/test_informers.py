@@ -129,7 +129,24 @@ class Failing(Noting):
         raise OverflowError("too large")
 
 
-@pytest.mark.parametrize("observer", [None, Mock()], ids=["one by one", "all at once, for an observer"])
+OBSERVERS = pytest.mark.parametrize("observer", [None, Mock()], ids=["one by one", "all at once, for an observer"])
+
+
+@OBSERVERS
+async def test_a_list_begins_before_it_is_asked_for(observer: Any) -> None:
+    """What comes to be known while it is read is younger, and not gone because it does not stand in it."""
+    pods: Any = Noting()
+    told: list[str] = []
+
+    async def listed(request: web.Request) -> web.StreamResponse:
+        told.extend(pods.told)
+        return await pod_list(pod("good", 1))(request)
+
+    await watch(answering("/pods", listed, change("ADDED", pod("last", 102))), pods, Noting(), pods.wanted, observer)
+    assert told == ["begin_list"]
+
+
+@OBSERVERS
 async def test_our_own_fault_over_an_object_concerns_that_object_alone(observer: Any) -> None:
     pods: Any = Failing()
     listed = pod_list(pod("good", 1), bad_pod("bad"))

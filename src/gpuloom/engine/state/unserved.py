@@ -107,7 +107,8 @@ class UnservedPods:
             if not known.locks:
                 return
             self._put(known)
-        known.is_shown = True
+        # A list that began before the pod was there may have told that it is gone.
+        known.is_shown, known.gone_at = True, None
 
     def end(self, uid: str) -> None:
         """Take that a pod waits no more: its kubelet has answered for it, or it asks for nothing."""

@@ -111,16 +111,19 @@ class _ChangeHandler(Protocol[_Object_contra]):
 class _WholeList(Generic[_O]):
     """Takes a list when it is complete: its objects, and those that stand in it and cannot be read.
 
+    begin    is called when the list begins
     shorten  returns what is kept of an object until then
     """
 
     take: Callable[[list[_O], list[Unreadable]], None]
+    begin: Callable[[], None] = lambda: None
     shorten: Callable[[_O], _O] = lambda item: item
     items: list[_O] = field(default_factory=list)
     unreadable: list[Unreadable] = field(default_factory=list)
 
     def begin_list(self) -> None:
         self.items, self.unreadable = [], []
+        self.begin()
 
     def take_listed(self, item: _O, /) -> None:
         self.items.append(self.shorten(item))
@@ -130,7 +133,7 @@ class _WholeList(Generic[_O]):
 
     def end_list(self) -> None:
         items, unreadable = self.items, self.unreadable
-        self.begin_list()
+        self.items, self.unreadable = [], []
         self.take(items, unreadable)
 
 
@@ -204,8 +207,15 @@ class Informers:
         return *follows, self._follow(DISRUPTION_BUDGETS, _WholeList(self._budgets.replace), self._budgets)
 
     def _pod_list(self) -> "_ListHandler[HostPod]":
-        """Pods are taken one by one, because there are very many; an observer takes them all at once."""
-        return self._pods if self._observer is None else self._whole(HOST_PODS, self._replace_pods)
+        """Pods are taken one by one, because there are very many; an observer takes them all at once.
+
+        Either way what is older than the list is what was known when it began.
+        """
+        if self._observer is None:
+            return self._pods
+        whole = self._whole(HOST_PODS, self._replace_pods)
+        whole.begin = self._pods.begin_list
+        return whole
 
     def _quota_list(self) -> "_WholeList[ResourceQuota]":
         """Quotas are kept short from the start, because each may be very long."""
@@ -265,7 +275,6 @@ class Informers:
 
     def _replace_pods(self, pods: list[HostPod], unreadable: list[Unreadable]) -> None:
         reflector = self._stats[PODS.plural].reflector
-        self._pods.begin_list()
         for pod in pods:
             reflector.bad_objects += not skip_on_error(self._pods.take_listed, pod)
         for one in unreadable:
