@@ -255,6 +255,27 @@ def test_the_index_of_priorities_follows_every_change() -> None:
     assert lowest() == [NOBODY] * 6
 
 
+def test_who_asks_for_priorities_and_leaves_in_the_middle_spoils_no_later_answer() -> None:
+    cluster = Cluster(120)
+    for name in cluster.nodes:
+        cluster.hold(name, 0, 1)
+    steps = cluster.index.catch_up(cluster.state, "NVIDIA")
+    next(steps)
+    steps.close()
+    *_, last = cluster.nodes
+    row = cluster.state["NVIDIA"].table.row(last, f"{last}-0")
+    assert row is not None
+    assert run_to_end(cluster.index.catch_up(cluster.state, "NVIDIA"))[row] == 1
+
+
+def test_who_asks_for_priorities_while_another_reads_them_gets_all() -> None:
+    cluster = Cluster(120)
+    for name in cluster.nodes:
+        cluster.hold(name, 0, 1)
+    next(cluster.index.catch_up(cluster.state, "NVIDIA"))
+    assert set(run_to_end(cluster.index.catch_up(cluster.state, "NVIDIA")).tolist()) == {1}
+
+
 def test_a_plan_made_while_the_cluster_changes_ends_with_a_node_that_is_there() -> None:
     cluster = Cluster(60)
     for name in cluster.nodes:

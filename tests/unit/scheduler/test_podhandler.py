@@ -7,11 +7,14 @@ import pytest
 from builders import card, pod
 
 from gpuloom.engine.state.card_table import CardTable, NodeCards
+from gpuloom.engine.state.nominations import Nomination
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.leadership.gate import LeadershipGate
 from gpuloom.scheduler.leadership.rivals import RivalLeases
+from gpuloom.scheduler.pods.byannotation import PodHandlerByAnnotation
 from gpuloom.scheduler.pods.handler import PodHandler
 from gpuloom.scheduler.pods.mistyped import MOST_KEPT
+from gpuloom.scheduler.preemption.promised import BELIEVED_S, CHOOSES_WITHIN_S
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.objects import Pod
@@ -86,6 +89,43 @@ def test_of_a_bound_pod_only_what_is_read_later_is_kept(state: SchedulerState, h
         {"hami.io/vgpu-mig-allocations": "[]"},
     )
     assert kept.containers == []
+
+
+@pytest.mark.parametrize("make", [PodHandler, PodHandlerByAnnotation], ids=["by binding", "by annotation"])
+@pytest.mark.parametrize("annotations", [{}, {"hami.io/vgpu-node": "n1"}], ids=["by another", "by us"])
+def test_a_pod_that_is_bound_waits_for_nothing(
+    state: SchedulerState, make: type[PodHandler], annotations: dict[str, str]
+) -> None:
+    handler, asked = make(state, lambda: 0.0), pod(name="a", gpu=1)
+    uid = asked.metadata.uid
+    state.nominations.put(Nomination(uid, "ns", "a", "n1", 0, state.read_demands(asked), 0))
+    state.promised.note(uid, {"n1": frozenset({"b"})}, 0.0)
+    state.note_unschedulable(asked, state.read_demands(asked), 0.0)
+    spec = msgspec.structs.replace(asked.spec, node_name="n1")
+    metadata = msgspec.structs.replace(asked.metadata, annotations=annotations)
+    handler.apply(msgspec.structs.replace(asked, spec=spec, metadata=metadata))
+    assert len(state.nominations) == 0
+    assert state.promised.find_undecided(0.0) == frozenset()
+    assert uid not in state.unschedulable
+
+
+def test_a_failed_pod_that_was_never_placed_is_forgotten_also_by_annotation(state: SchedulerState) -> None:
+    handler, asked = PodHandlerByAnnotation(state, lambda: 0.0), pod(name="a", gpu=1)
+    handler.apply(asked)
+    handler.apply(msgspec.structs.replace(asked, status=msgspec.structs.replace(asked.status, phase="Failed")))
+    assert asked.metadata.uid not in state.pods
+
+
+@pytest.mark.parametrize(("after_s", "is_chosen"), [(5.0, True), (CHOOSES_WITHIN_S + BELIEVED_S, False)])
+def test_a_node_that_is_nominated_long_after_it_was_promised_was_not_chosen_for_that(
+    state: SchedulerState, after_s: float, *, is_chosen: bool
+) -> None:
+    asked = pod(name="a", gpu=1)
+    uid = asked.metadata.uid
+    state.promised.note(uid, {"n1": frozenset({"b"})}, 0.0)
+    status = msgspec.structs.replace(asked.status, nominated_node_name="n1")
+    PodHandler(state, lambda: after_s).apply(msgspec.structs.replace(asked, status=status))
+    assert (uid in state.promised.chosen) is is_chosen
 
 
 def table_of(state: SchedulerState) -> CardTable:

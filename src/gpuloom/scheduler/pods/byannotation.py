@@ -31,14 +31,16 @@ class PodHandlerByAnnotation(PodHandler):
         """Take a pod as it is now."""
         uid = pod.metadata.uid
         self._follow_any(pod)
-        if VGPU_NODE not in pod.annotations:
-            if self._concerns_us(pod):
-                self._remember(pod)
+        if not self._concerns_us(pod):
             return
         if pod.is_over:
             self._end(pod)
             return
         self._remember(pod)
+        if pod.spec.node_name:
+            self._note_bound(uid)
+        if VGPU_NODE not in pod.annotations:
+            return
         self._state.note_not_waiting(uid)
         held = self._state.cluster.ledger.find(uid)
         if held is None:

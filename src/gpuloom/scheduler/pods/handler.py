@@ -111,10 +111,14 @@ class PodHandler:
             return
         self._remember(pod)
         if pod.spec.node_name:
-            self._state.note_not_waiting(uid)
-            self._state.end_nomination(uid, "bound")
-            self._state.promised.forget(uid)
+            self._note_bound(uid)
             self._follow_binding(pod)
+
+    def _note_bound(self, uid: str) -> None:
+        """Take that a pod waits no more, and needs no room."""
+        self._state.note_not_waiting(uid)
+        self._state.end_nomination(uid, "bound")
+        self._state.promised.forget(uid)
 
     def _end(self, pod: Pod) -> None:
         """Take that a pod is over, or will never be bound."""
@@ -150,7 +154,7 @@ class PodHandler:
         else:
             self._follow_waking(pod)
             self._state.pods[pod.metadata.uid] = pod
-            self._state.promised.follow(pod)
+            self._state.promised.follow(pod, self._clock())
 
     def _follow_waking(self, pod: Pod) -> None:
         """Take that a pod of a group was woken, by this process or, in a replay, by the recorded one."""

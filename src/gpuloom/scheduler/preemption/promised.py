@@ -14,6 +14,8 @@ from gpuloom.wire.objects import Pod
 MOST_PROMISED = 256
 CHOOSES_WITHIN_S = 1.0
 """Ten times as long as an attempt of ours waits: that is too short for kube-scheduler where machines are busy."""
+BELIEVED_S = 60.0
+"""A node that is nominated later was not chosen because of the answer: nobody asks its victims to leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +48,18 @@ class PromisedNodes:
         if len(self._by_uid) > MOST_PROMISED:
             self.forget(next(iter(self._by_uid)))
 
-    def follow(self, pod: Pod) -> None:
-        """Take a pod that waits, as it is now."""
+    def follow(self, pod: Pod, now: float) -> None:
+        """Take a pod that waits, as it is now.
+
+        now  monotonic seconds
+        """
         uid, node = pod.metadata.uid, pod.status.nominated_node_name
         promise = self._by_uid.get(uid)
-        if promise is not None and node in promise.victims:
+        if promise is None:
+            return
+        if now >= promise.until + BELIEVED_S:
+            self.forget(uid)
+        elif node in promise.victims:
             self.chosen[uid] = node
             self.changed.set()
 

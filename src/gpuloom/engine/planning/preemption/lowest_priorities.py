@@ -22,11 +22,20 @@ class _Column:
 
     lowest  by row of the table
     mark    of the table's change log, -1 for never
+    unread  positions of nodes that changed since they were read: whoever asks may leave in the middle
     """
 
     table: CardTable
     lowest: Ints
     mark: int = -1
+    unread: set[int] = field(default_factory=set)
+
+    def note_changed(self) -> None:
+        """Note which nodes have changed until now."""
+        log = self.table.change_log
+        changed = log.since(self.mark) if self.mark >= 0 else None
+        self.mark = log.mark
+        self.unread.update(self.table.positions.values() if changed is None else changed)
 
 
 @dataclass(slots=True)
@@ -46,14 +55,15 @@ class LowestPriorities:
         if column is None or column.table is not table:
             column = self._columns[word] = _Column(table, np.full(0, NOBODY))
         for _ in range(_MOST_ROUNDS):
-            changed = table.change_log.since(column.mark) if column.mark >= 0 else None
-            column.mark = table.change_log.mark
-            positions = sorted(set(changed)) if changed is not None else list(table.positions.values())
+            column.note_changed()
+            positions = sorted(column.unread)
             if not positions:
                 break
             for first in range(0, len(positions), _NODES_A_STEP):
                 yield
-                _read(column, state.ledger, word, positions[first : first + _NODES_A_STEP])
+                batch = positions[first : first + _NODES_A_STEP]
+                _read(column, state.ledger, word, batch)
+                column.unread.difference_update(batch)
         _fit(column)
         return column.lowest[: len(table.cards)].copy()
 
