@@ -85,6 +85,15 @@ def test_more_budgets_than_are_read_protect_all_until_they_are_gone() -> None:
     assert book == Budgets()
 
 
+def test_a_budget_that_was_one_too_many_counts_as_it_says_when_another_is_gone() -> None:
+    book = Budgets()
+    for number in range(MOST_IN_NAMESPACE + 1):
+        book.apply(budget(f"b{number:03}", {"matchLabels": {"app": "other"}}, allowed=3))
+    book.delete("ns", "b000")
+    assert book.protecting("ns", "p", WEB) == ()
+    assert book.allowed[f"ns/b{MOST_IN_NAMESPACE:03}"] == 3
+
+
 def test_what_a_pod_is_compared_with_is_bounded_for_all_budgets_of_a_namespace_together() -> None:
     book = Budgets()
     values = [f"v{number}" for number in range(MOST_CONDITIONS // 2)]

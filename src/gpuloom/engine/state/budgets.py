@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 
 from gpuloom.engine.hostfit.selectors import count_compared, meets
 from gpuloom.wire.budgets import DisruptionBudget, LabelSelector
@@ -23,11 +23,13 @@ class _Budget:
     conditions  all of which a pod's labels must fulfil; None where it selects nobody
     gone        names of pods that are evicted already and counted in what it allows
     size        how many conditions and values a pod is compared with
+    allowed     how many pods it lets go now
     """
 
     conditions: tuple[LabelRequirement, ...] | None
     gone: frozenset[str] = frozenset()
     size: int = 0
+    allowed: int = 0
 
     def protects(self, name: str, labels: Mapping[str, str]) -> bool:
         if self.conditions is None or name in self.gone:
@@ -37,10 +39,18 @@ class _Budget:
 
 @dataclass(slots=True)
 class _Namespace:
-    """The budgets of a namespace, by name, and the names of those that nobody can read."""
+    """The budgets of a namespace, by name: those that are asked, those that are when others go, and unreadable ones."""
 
     read: dict[str, _Budget] = field(default_factory=dict)
+    surplus: dict[str, _Budget] = field(default_factory=dict)
     unreadable: dict[str, None] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.read or self.surplus or self.unreadable)
+
+    def drop(self, name: str) -> None:
+        for budgets in (self.read, self.surplus, self.unreadable):
+            budgets.pop(name, None)
 
     def has_room_for(self, budget: _Budget) -> bool:
         size = sum(one.size for one in self.read.values()) + budget.size
@@ -59,28 +69,45 @@ class Budgets:
 
     def apply(self, budget: DisruptionBudget) -> None:
         """Take a budget as it is now."""
-        self.delete(budget.namespace, budget.name)
-        conditions, gone = _read_selector(budget.spec.selector), frozenset(budget.status.disrupted_pods or ())
-        read = _Budget(conditions, gone, count_compared(conditions or ()))
         known = self._namespaces.setdefault(budget.namespace, _Namespace())
-        if not (known.has_room_for(read) and _is_readable(conditions or ())):
+        known.drop(budget.name)
+        self.allowed.pop(_key(budget.namespace, budget.name), None)
+        conditions, gone = _read_selector(budget.spec.selector), frozenset(budget.status.disrupted_pods or ())
+        allowed = max(budget.status.disruptions_allowed, 0)
+        read = _Budget(conditions, gone, count_compared(conditions or ()), allowed)
+        if not _is_readable(conditions or ()):
             known.unreadable[budget.name] = None
-            return
-        known.read[budget.name] = read
-        self.allowed[_key(budget.namespace, budget.name)] = max(budget.status.disruptions_allowed, 0)
+        elif known.has_room_for(read):
+            self._read(budget.namespace, budget.name, read)
+        elif read.size <= MOST_CONDITIONS and len(known.surplus) < MOST_IN_NAMESPACE:
+            known.surplus[budget.name] = read
+        else:
+            known.unreadable[budget.name] = None
+        self._read_surplus(budget.namespace)
 
     def apply_unreadable(self, namespace: str, name: str) -> None:
         """Take that a budget is there that cannot be decoded."""
         self.delete(namespace, name)
         self._namespaces.setdefault(namespace, _Namespace()).unreadable[name] = None
 
+    def _read_surplus(self, namespace: str) -> None:
+        """Ask budgets for which there is room."""
+        known = self._namespaces[namespace]
+        for name, budget in list(known.surplus.items()):
+            if known.has_room_for(budget):
+                self._read(namespace, name, known.surplus.pop(name))
+
+    def _read(self, namespace: str, name: str, budget: _Budget) -> None:
+        self._namespaces[namespace].read[name] = budget
+        self.allowed[_key(namespace, name)] = budget.allowed
+
     def delete(self, namespace: str, name: str) -> None:
         """Take that a budget is gone; safe to call twice."""
         self.allowed.pop(_key(namespace, name), None)
         if known := self._namespaces.get(namespace):
-            known.read.pop(name, None)
-            known.unreadable.pop(name, None)
-            if not (known.read or known.unreadable):
+            known.drop(name)
+            self._read_surplus(namespace)
+            if not known:
                 del self._namespaces[namespace]
 
     def protecting(self, namespace: str, name: str, labels: Mapping[str, str]) -> tuple[str, ...]:
@@ -89,7 +116,7 @@ class Budgets:
         if known is None:
             return ()
         found = [budget for budget, one in known.read.items() if one.protects(name, labels)]
-        return tuple(_key(namespace, budget) for budget in sorted([*found, *islice(known.unreadable, 1)]))
+        return tuple(_key(namespace, budget) for budget in sorted([*found, *islice(chain(known.surplus, known.unreadable), 1)]))
 
 
 def _key(namespace: str, name: str) -> str:

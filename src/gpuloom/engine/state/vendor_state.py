@@ -135,6 +135,9 @@ class VendorState(ReservedState):
                 self.write_closed(node)
         else:
             self.table.remove(node)
+            if not self.ledger.has_any(node):
+                self._divided.discard(node)
+                self._pending.pop(node, None)
         return True
 
     def note_parts(self, reservation: Reservation) -> None:

@@ -8,6 +8,7 @@ from gpuloom.wire.keys import VGPU_NODE
 from gpuloom.wire.objects import MIRROR, ObjectMeta, Pod, PodSpec
 
 _MOST_NAMINGS = 5_000
+_MOST_PLACES = 100_000
 """So many different ones are shared; then sharing begins anew."""
 
 
@@ -56,6 +57,8 @@ class PodTrimmer:
     def _place(self, node: str) -> tuple[PodSpec, dict[str, str]]:
         """Give the spec and the label of the pods of a node: one value for all of them."""
         if node not in self._places:
+            if len(self._places) >= _MOST_PLACES:
+                self._places.clear()
             node = sys.intern(node)
             self._places[node] = PodSpec(node_name=node), label_of(node)
         return self._places[node]

@@ -264,7 +264,8 @@ class PreemptionFlow:
                 await self.finder.prepare()
             time_slice = TimeSlice()
             for nomination in self.state.nominations:
-                if self.state.is_in_charge and (cause := self._find_end(nomination)):
+                is_current = self.state.nominations.find(nomination.uid) is nomination
+                if is_current and self.state.is_in_charge and (cause := self._find_end(nomination)):
                     self._end(nomination, cause)
                 await time_slice.yield_if_over()
 

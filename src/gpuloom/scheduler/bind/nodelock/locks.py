@@ -112,6 +112,7 @@ class NodeLocks:
     def delete_node(self, name: str) -> None:
         """Take that a node is gone; whoever waits for it finds out."""
         for key in self._rules:
+            self._shown_locked.pop((name, key), None)
             if queue := self._queues.get((name, key)):
                 queue.node = None
                 queue.wake()
