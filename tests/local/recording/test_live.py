@@ -1,5 +1,6 @@
 """Recording a running scheduler: what comes out is replayed to the same answers."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -112,6 +113,17 @@ async def test_bind_whose_caller_hung_up_holds_nothing_back(site: Site, file: Pa
     await site.stack.aclose()
     names = [line["object"]["metadata"]["name"] for line in read(file) if line["type"] == "ADDED"]
     assert ("later" in names, "BIND" in {line["type"] for line in read(file)}) == (True, False)
+
+
+async def test_inline_filter_whose_caller_hung_up_holds_nothing_back(site: Site, file: Path) -> None:
+    await start(site, file, replace(DEFAULTS, filter_write="inline", trust_annotations=True))
+    pod = await site.submit()
+    site.server.faults.add(held := InjectedFault(method="PATCH", path=f"/pods/{pod.name}", delay_s=3600.0))
+    asking = asyncio.create_task(site.choose(pod))
+    await poll(lambda: held not in site.server.faults.waiting)
+    asking.cancel()
+    await site.submit("later")
+    await poll(lambda: "later" in file.read_text(encoding="utf-8"))
 
 
 async def test_webhook_is_replayed(site: Site, file: Path) -> None:

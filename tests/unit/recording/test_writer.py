@@ -3,6 +3,9 @@ import json
 import shutil
 import stat
 from pathlib import Path
+from unittest.mock import Mock
+
+import pytest
 
 from gpuloom.scheduler.recording.header import JsonLine
 from gpuloom.scheduler.recording.rotation import KEPT_FILES, RotatedFile
@@ -66,12 +69,40 @@ async def test_lines_that_cannot_be_written_are_counted(tmp_path: Path) -> None:
     assert writer.lost > 0
 
 
+FULL = Mock(side_effect=OSError(28, "no space left"))
+
+
+async def test_a_recording_goes_on_in_a_new_file_when_there_is_room_again(tmp_path: Path) -> None:
+    async with RecordingWriter(tmp_path / "r", begin=begin) as writer:
+        await writer.flush()
+        with pytest.MonkeyPatch.context() as full:
+            full.setattr(RotatedFile, "append", FULL)
+            writer.write({"type": "RECONCILE", "id": 1})
+            await writer.flush()
+        writer.write({"type": "RECONCILE", "id": 2})
+    assert read(tmp_path / "r") == [{"type": "SETTINGS"}, {"type": "LOST", "count": 1}, {"type": "RECONCILE", "id": 2}]
+    assert read(tmp_path / "r.1") == [{"type": "SETTINGS"}]
+
+
 def test_only_so_many_old_files_stay(tmp_path: Path) -> None:
     file = RotatedFile(tmp_path / "r")
     for _ in range(KEPT_FILES + 3):
         file.open_next()
     file.close()
     assert len(list(tmp_path.iterdir())) == KEPT_FILES + 1
+
+
+def test_no_file_is_moved_for_a_new_one_that_cannot_be_made(tmp_path: Path) -> None:
+    file = RotatedFile(tmp_path / "r")
+    file.append([(b"first", True), (b"second", True)])
+    with pytest.MonkeyPatch.context() as full:
+        full.setattr("os.open", FULL)
+        with pytest.raises(OSError, match="no space"):
+            file.append([(b"third", True)])
+    file.append([(b" and more", False)])
+    file.close()
+    told = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert told == {"r": b"second and more", "r.1": b"first"}
 
 
 def test_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:

@@ -116,7 +116,9 @@ class Budgets:
         if known is None:
             return ()
         found = [budget for budget, one in known.read.items() if one.protects(name, labels)]
-        return tuple(_key(namespace, budget) for budget in sorted([*found, *islice(chain(known.surplus, known.unreadable), 1)]))
+        return tuple(
+            _key(namespace, budget) for budget in sorted([*found, *islice(chain(known.surplus, known.unreadable), 1)])
+        )
 
 
 def _key(namespace: str, name: str) -> str:

@@ -182,6 +182,10 @@ class ProcessRecorder:
         token = current_call.set(call)
         try:
             yield call
+        except BaseException:
+            # The caller has hung up, or was told of a failure of ours; the watch shows what the call did.
+            call.abandon()
+            raise
         finally:
             current_call.reset(token)
 

@@ -49,6 +49,7 @@ class RecordingWriter:
     _unsaid: int = 0
     _bytes: int = 0
     _closing: bool = False
+    _is_broken: bool = False
     _work: asyncio.Event = field(default_factory=asyncio.Event)
     _idle: asyncio.Event = field(default_factory=asyncio.Event)
     _task: asyncio.Task[None] | None = None
@@ -73,7 +74,10 @@ class RecordingWriter:
         for slot in self._queue:
             slot.text = slot.text or b""
         await self._write_ready()
-        self._file.close()
+        try:
+            self._file.close()
+        except OSError as error:
+            self._complain(error)
 
     async def flush(self) -> None:
         """Wait until nothing waits to be written."""
@@ -108,10 +112,13 @@ class RecordingWriter:
 
     def _begin_file(self, *, begins_file: bool) -> None:
         # As one piece and past the limit: a file that does not begin like this cannot be replayed.
-        text = b"".join(map(_encode, self.begin()))
+        text = self._first_lines()
         self._bytes = len(text)
         self._append(LineSlot(text, begins_file=begins_file))
         self._work.set()
+
+    def _first_lines(self) -> bytes:
+        return b"".join(map(_encode, self.begin()))
 
     def _append(self, slot: LineSlot) -> None:
         self._queue.append(slot)
@@ -130,16 +137,25 @@ class RecordingWriter:
                 self._idle.set()
 
     async def _write_ready(self) -> None:
-        """Write up to the first slot that is still open."""
+        """Write up to the first slot that is still open; after a failure in a new file, since lines are missing."""
         ready: list[LineSlot] = []
         while self._queue and self._queue[0].text is not None:
             ready.append(self._queue.popleft())
+        pieces = [(slot.text or b"", slot.begins_file) for slot in ready]
+        if pieces and self._is_broken:
+            pieces.insert(0, (self._first_lines(), True))
         try:
             # Files have no asynchronous interface, and a slow disk must not hold up a request.
-            await asyncio.to_thread(self._file.append, [(slot.text or b"", slot.begins_file) for slot in ready])
+            await asyncio.to_thread(self._file.append, pieces)
         except OSError as error:
+            self._is_broken = True
             self._lose(len(ready))
-            _log.error("recording not written, lines are lost", file=str(self.path), cause=str(error))
+            self._complain(error)
+        else:
+            self._is_broken = self._is_broken and not pieces
+
+    def _complain(self, error: OSError) -> None:
+        _log.error("recording not written, lines are lost", file=str(self.path), cause=str(error))
 
 
 def _encode(line: JsonLine) -> bytes:
