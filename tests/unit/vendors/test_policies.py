@@ -87,3 +87,25 @@ async def test_a_pod_that_is_gone_leaves_no_policy_to_those_after_it(history: st
     ]
     answer = await ask(Player(), *start, *lines, asking(pod("last", policy)))
     assert answer["result"]["FailedNodes"] == (None if fits else {"node1": "1/1 CardQosPolicyMismatch"})
+
+
+def of_class(name: str, app_class: str, priority: int) -> dict[str, Any]:
+    made = pod(name, "", cores="10")
+    made["metadata"]["annotations"] = {"metax-tech.com/sgpu-app-class": app_class} if app_class else {}
+    return {**made, "spec": {**made["spec"], "priority": priority}}
+
+
+@pytest.mark.parametrize(
+    ("app_class", "failed"), [("offline", None), ("", {"node1": "1/1 CardAppClassMismatch"})], ids=["same", "none"]
+)
+async def test_a_pod_that_is_to_get_room_keeps_its_class(app_class: str, failed: dict[str, str] | None) -> None:
+    answer = await ask(
+        Player(),
+        {"type": "SETTINGS", "flags": {"preemption": "on"}, "time": TIME},
+        {"type": "ADDED", "object": NODE},
+        {"type": "RECONCILE"},
+        {"type": "ADDED", "object": of_class("nominated", "offline", 5)},
+        {"type": "NOMINATED", "uid": "nominated", "node": "node1", "since": 1732073295, "victims": []},
+        asking(of_class("other", app_class, 1)),
+    )
+    assert answer["result"]["FailedNodes"] == failed

@@ -2,10 +2,21 @@
 
 from collections.abc import Mapping
 
-from gpuloom.engine.request.demand import Demand
-from gpuloom.engine.state.ledger import NOTHING_ELSE, Reservation, ReservationStatus
+from gpuloom.engine.decision.pod_scheduler import PodDecision
+from gpuloom.engine.request.demand import Demand, Demands
+from gpuloom.engine.state.ledger import NOBODY_ELSE, NOTHING_ELSE, Reservation, ReservationStatus
 from gpuloom.model.mig import MigAllocation
-from gpuloom.model.share import PodShares
+from gpuloom.model.share import NO_TENANCY, PodShares
+
+
+def imagine_placed(demands: Demands, decision: PodDecision, node: str = "", *, uid: str = "") -> Reservation:
+    """Return what a pod would hold where it was decided; ``uid`` where it is not the one that was asked about.
+
+    node  in place of the decision's, which may be another one that is like it
+    """
+    first = next(iter(demands.values()))
+    given = decision.shares, decision.instances, decision.extras
+    return imagine_reservation(first, node or decision.node or "", *given, demands=demands, uid=uid)
 
 
 def imagine_reservation(
@@ -15,9 +26,14 @@ def imagine_reservation(
     instances: tuple[MigAllocation, ...] = (),
     extras: Mapping[str, str] = NOTHING_ELSE,
     *,
+    demands: Demands | None = None,
     uid: str = "",
 ) -> Reservation:
-    """Return what a pod would hold on a node; ``uid`` where it is not the pod that the demand was read from."""
+    """Return what a pod would hold on a node; ``uid`` where it is not the pod that the demand was read from.
+
+    demands  by vendor, of a pod that may have cards of several
+    """
+    tenancies = {word: (demands or {}).get(word, demand).selector.tenancy for word in shares}
     return Reservation(
         uid=uid or demand.uid,
         namespace=demand.namespace,
@@ -28,5 +44,6 @@ def imagine_reservation(
         phases=demand.phases,
         status=ReservationStatus.ASSUMED,
         since=0.0,
+        tenancies={word: one for word, one in tenancies.items() if one != NO_TENANCY} or NOBODY_ELSE,
         extras=extras,
     )

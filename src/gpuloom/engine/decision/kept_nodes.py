@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
-from gpuloom.engine.decision.imagined import imagine_reservation
+from gpuloom.engine.decision.imagined import imagine_placed
 from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
 from gpuloom.engine.placement.placement_cache import DemandClass
 from gpuloom.engine.request.demand import Demands
@@ -154,11 +154,8 @@ class KeptNode:
             return
         decision = self._decide_without(nomination.victims, nomination.demands)
         if decision.node is not None:
-            demand = next(iter(nomination.demands.values()))
             self._imagined.append(nomination.uid)
-            self._state.assume(
-                imagine_reservation(demand, decision.node, decision.shares, decision.instances, decision.extras)
-            )
+            self._state.assume(imagine_placed(nomination.demands, decision))
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ got. Only cards and quotas are looked at, as in a decision; what else a node mus
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from gpuloom.engine.decision.imagined import imagine_reservation
+from gpuloom.engine.decision.imagined import imagine_placed
 from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
 from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.state.cluster_state import ClusterState
@@ -39,9 +39,7 @@ def plan_moves(
     for pod in pods:
         decision = trial.decide(pod.demands, names)
         if decision.node is not None:
-            demand = next(iter(pod.demands.values()))
-            given = decision.shares, decision.instances, decision.extras
-            fork.assume(imagine_reservation(demand, decision.node, *given, uid=pod.uid))
+            fork.assume(imagine_placed(pod.demands, decision, uid=pod.uid))
         yield decision
 
 

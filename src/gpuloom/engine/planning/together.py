@@ -2,7 +2,7 @@
 
 from collections.abc import Generator, Iterable
 
-from gpuloom.engine.decision.imagined import imagine_reservation
+from gpuloom.engine.decision.imagined import imagine_placed
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.request.demand import Demands
 
@@ -20,6 +20,5 @@ def fit_together(scheduler: PodScheduler, pods: Iterable[Demands]) -> Generator[
         decision = trial.decide(demands, names)
         if decision.node is None:
             return False
-        demand = next(iter(demands.values()))
-        fork.assume(imagine_reservation(demand, decision.node, decision.shares, decision.instances, decision.extras))
+        fork.assume(imagine_placed(demands, decision))
     return True

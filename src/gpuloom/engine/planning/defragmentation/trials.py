@@ -7,7 +7,7 @@ from functools import cached_property
 
 import msgspec
 
-from gpuloom.engine.decision.imagined import imagine_reservation
+from gpuloom.engine.decision.imagined import imagine_placed
 from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
 from gpuloom.engine.planning.defragmentation.hosts import HostRoom
 from gpuloom.engine.planning.defragmentation.plan import PodMove
@@ -131,10 +131,7 @@ class MoveTrials:
 
     def assume(self, uid: str, demands: Demands, decision: PodDecision, node: str) -> Reservation:
         """Give a pod on the fork what was decided for it."""
-        demand = next(iter(demands.values()))
-        return self.state.assume(
-            imagine_reservation(demand, node, decision.shares, decision.instances, decision.extras, uid=uid)
-        )
+        return self.state.assume(imagine_placed(demands, decision, node, uid=uid))
 
 
 def _largest_first(held: Reservation) -> tuple[int, str, str]:
