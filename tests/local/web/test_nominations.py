@@ -15,6 +15,7 @@ from local.web.pages import Pages
 from local.web.scenes import run_pod
 from local.web.test_api import NAMESPACES, only_pods_of
 
+from gpuloom.local.manifests import pod_manifest
 from gpuloom.web.server import WebPart, WebSettings
 from gpuloom.wire.words import encode_time
 
@@ -31,7 +32,7 @@ async def pages(tmp_path: Path) -> AsyncIterator[Pages]:
             WebPart(settings, site.process.parts, site.client) as part,
             aiohttp.ClientSession() as session,
         ):
-            assert await run_pod(site, "low", "n1", memory_mib=9000) == "n1"
+            assert await run_pod(site, "low", "n1", memory_mib=6000) == "n1"
             high = await site.submit("high", memory_mib=9000, spec={"priority": 10})
             assert await site.choose(high) is None
             await site.clock.run_until(lambda: len(site.process.state.nominations) > 0, step_s=0.05)
@@ -54,6 +55,19 @@ async def test_a_nomination_tells_node_cards_since_when_and_who_has_to_leave(pag
     assert (await pages.see("/nodes/n1"))["nominations"] == [seen]
     assert [one["nomination"] for one in (await pages.see("/pending"))["items"]] == [seen]
     assert (await pages.see("/nominations?namespace=other"))["items"] == []
+
+
+async def test_who_would_take_the_room_of_another_is_told_that_it_is_kept(pages: Pages) -> None:
+    small = await pages.site.submit("small", memory_mib=3000)
+    assert await pages.site.choose(small) is None
+    kept = "1 node(s) keep the room for pods that go before it (see gpuloom nodes NODE)"
+    explained = await pages.see("/explain/default/small")
+    (pending,) = (one for one in (await pages.see("/pending"))["items"] if one["pod"]["name"] == "small")
+    _, fits = await pages.post("/fits?namespace=default", pod_manifest("new", memory_mib=3000))
+    assert explained["headline"].startswith("does not fit on the only node")
+    assert ("fits" in pending, "pods" in fits) == (False, False)
+    assert [kept in said["why"] for said in (explained, fits["explanation"])] == [True, True]
+    assert kept in pending["headline"]
 
 
 async def test_explanations_say_for_whom_a_pod_is_evicted_and_for_whom_the_other_waits(pages: Pages) -> None:

@@ -23,7 +23,15 @@ from gpuloom.scheduler.admission.patch import apply_patch
 from gpuloom.scheduler.admission.review import Known, add_warnings, review_pod
 from gpuloom.scheduler.pods.pending import APART, REFUSED_BEFORE, cause_of, tell_hold
 from gpuloom.web.views.ended import tell_end
-from gpuloom.web.views.hosts import CardsApart, Hosts, find_barred, find_unknown_in, judge_cards, judge_hosts
+from gpuloom.web.views.hosts import (
+    CardsApart,
+    Hosts,
+    find_barred,
+    find_unknown_in,
+    judge_cards,
+    judge_hosts,
+    keep_rooms,
+)
 from gpuloom.web.views.nominated import find_nomination, tell_eviction, tell_nomination
 from gpuloom.web.views.preempting import VictimFacts, plan_on, tell_victims
 from gpuloom.web.views.redaction import redact
@@ -121,13 +129,13 @@ def _explain(
         return Explanation(
             pod=viewer.name(pod.namespace, pod.name), outcome="cannot be read", headline=f"cannot be placed: {error}"
         )
+    kept = None if hosts is None else (yield from keep_rooms(source, pod, hosts))
     explanation = yield from explain_all(
-        source.pod_scheduler, demands, lambda word: _scene(source, pod, offered, word, hosts), depth
+        source.pod_scheduler, demands, lambda word: _scene(source, pod, offered, word, kept), depth
     )
-    if hosts is not None:
-        explanation = yield from _add_hosts(
-            source, explanation, hosts, (yield from judge_cards(source, demands)), depth
-        )
+    if kept is not None:
+        explanation = yield from _add_hosts(source, explanation, kept, (yield from judge_cards(source, demands)), depth)
+        explanation = msgspec.structs.replace(explanation, notes=(*explanation.notes, *kept.tell_kept()))
     if explanation.outcome == "does not fit" and depth.remedies:
         notes = yield from _tell_preemption(source, viewer, pod, hosts, offered)
         explanation = msgspec.structs.replace(explanation, notes=(*explanation.notes, *notes))
@@ -248,6 +256,7 @@ def _count_room(
         return (yield from _count_room_without_cards(source, hosts))
     if not explanation.fitting:
         return Fits()
+    hosts = yield from keep_rooms(source, pod, hosts)
     names = [name for name in source.node_names() if name not in hosts.refusals]
     limits = yield from hosts.count_rooms(source)
     found = []

@@ -1,7 +1,7 @@
 """What kube-scheduler's own filters would say of a pod now, node by node, where it is known."""
 
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TypeVar
 
@@ -22,6 +22,7 @@ from gpuloom.engine.hostfit.filters import (
 )
 from gpuloom.engine.hostfit.usage import NodeUsage
 from gpuloom.engine.request.demand import Demands
+from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.model.refusal import Refusal
 from gpuloom.model.request_columns import Headroom
 from gpuloom.scheduler.admission.offers import ClusterOffers
@@ -39,6 +40,7 @@ NOT_READY = "node(s) were not ready"
 NOT_OFFERED = (
     "kube-scheduler did not offer the node at its last try, for a reason that is gone or that gpuloom does not see"
 )
+KEPT = "node(s) keep the room for pods that go before it (see gpuloom nodes NODE)"
 _NODES_A_STEP = 200
 _Found = TypeVar("_Found")
 
@@ -57,6 +59,11 @@ class Hosts:
     unjudged: tuple[str, ...] = ()
     not_looked_at: str = ""
     last_words: str = ""
+
+    def tell_kept(self) -> Sequence[str]:
+        """Say that room is kept for others, where nothing else of hosts is told."""
+        kept = sum(why == (KEPT,) for why in self.refusals.values())
+        return [f"{kept:,} {KEPT}"] if kept and self.demand is None else []
 
     def sum_up(
         self, source: Source, with_cards: Collection[str], shortages: Shortages
@@ -156,6 +163,23 @@ def judge_hosts(source: Source, pod: Pod) -> Generator[None, None, Hosts]:
     return Hosts(refusals, demand, (*demand.unjudged, *untold), last_words=words)
 
 
+def keep_rooms(source: Source, pod: Pod, hosts: Hosts) -> Generator[None, None, Hosts]:
+    """Add, in steps, the nodes whose cards would do if no room was being made there for others that go before a pod."""
+    state, kept = source.state, dict[str, Sequence[str]]()
+    if not state.nominations or not state.asks_for_cards(pod):
+        return hosts
+    try:
+        demands = state.read_demands(pod)
+    except PolicyError:
+        return hosts
+    for node in {one.node for one in state.nominations.that_bind(pod.metadata.uid, pod.priority)}:
+        yield
+        is_open = demands and node not in hosts.refusals and source.pod_scheduler.takes(demands, node)
+        if is_open and not state.decider.takes(demands, node, pod.priority):
+            kept[node] = (KEPT,)
+    return replace(hosts, refusals={**hosts.refusals, **kept})
+
+
 def _tell_silent(nodes: int) -> str:
     return f"the resources of {tell_count(nodes, 'node')} without allocatable pods"
 
@@ -171,9 +195,7 @@ def find_barred(source: Source, pod: Pod, hosts: Hosts | None, offered: frozense
     hosts    what its filters say, None where nobody asked them
     offered  what it offers; without it, what it offered at its last try, if that is remembered
     """
-    barred = (
-        {} if hosts is None else {name: f"kube-scheduler: {', '.join(why)}" for name, why in hosts.refusals.items()}
-    )
+    barred = {} if hosts is None else {name: _tell_refusal(why) for name, why in hosts.refusals.items()}
     # A pod may tolerate that a node is closed.
     closed = source.state.nodes if hosts is None else hosts.refusals
     barred |= {
@@ -187,6 +209,11 @@ def find_barred(source: Source, pod: Pod, hosts: Hosts | None, offered: frozense
     if offered is not None:
         barred = {name: NOT_OFFERED for name in source.node_names() if name not in offered} | barred
     return barred
+
+
+def _tell_refusal(why: Sequence[str]) -> str:
+    told = ", ".join(why)
+    return told if why == (KEPT,) else f"kube-scheduler: {told}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.model.request_columns import Headroom
 from gpuloom.scheduler.pods.pending import APART, cause_of, look_for_pending, read_last_words, tell_hold, tell_wait
-from gpuloom.web.views.hosts import find_unknown_in, judge_cards, judge_hosts, read_demand_of
+from gpuloom.web.views.hosts import find_unknown_in, judge_cards, judge_hosts, keep_rooms, read_demand_of
 from gpuloom.web.views.nominated import find_nomination
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.standing import list_given, standing_of, sum_usage
@@ -140,7 +140,7 @@ def _count_waiting_s(source: Source, created: str) -> float | None:
 def _ask(
     source: Source, pod: Pod, demands: Demands, headrooms: Mapping[str, Headroom]
 ) -> Generator[None, None, _Answer]:
-    hosts = yield from judge_hosts(source, pod)
+    hosts = yield from keep_rooms(source, pod, (yield from judge_hosts(source, pod)))
     names = source.node_names()
     cards = yield from judge_cards(source, demands, headrooms)
     shortages = yield from hosts.find_shortages(source, cards.fitting)
@@ -161,6 +161,7 @@ def _ask(
     reasons = tally.counts()
     told = [tell_taking(verdict), ", ".join(f"{count.nodes:,} {count.reason}" for count in reasons)]
     told = told if cards.fitting else told[::-1]
+    told += hosts.tell_kept()
     told += [one.text for one in find_unknown_in(source, pod)] if hosts.demand is not None else []
     why = "; ".join(filter(None, told))
     return f"{tell_nowhere(len(names))}: {why}", False, reasons, verdict
