@@ -43,6 +43,8 @@ class Helm:
         version: str | None = "",
         show_only: Iterable[str] = (),
         chart: Path = CHART,
+        release: str = RELEASE,
+        namespace: str = NAMESPACE,
     ) -> list[Any]:
         """Return the objects that the chart makes of `values` for a cluster of this version. Raise HelmError.
 
@@ -50,18 +52,18 @@ class Helm:
         """
         only = [f"--show-only=templates/{name}" for name in show_only]
         told = [] if version is None else [f"--kube-version={version or kube_version()}"]
-        flags = [f"--namespace={NAMESPACE}", *told, *only]
-        text = self._run(["template", RELEASE, chart, *flags], values or {})
+        flags = [f"--namespace={namespace}", *told, *only]
+        text = self._run(["template", release, chart, *flags], values or {})
         return [found for found in yaml.load_all(text, Loader=yaml.CSafeLoader) if found]
 
     def install(self, values: Mapping[str, Any], *, timeout_s: int = 300) -> str:
         """Install the chart and wait until everything is ready; return the notes. Raise HelmError."""
         return self._change("install", values, timeout_s, "--create-namespace")
 
-    def place(self, values: Mapping[str, Any]) -> str:
+    def place(self, values: Mapping[str, Any], *, release: str = RELEASE, namespace: str = NAMESPACE) -> str:
         """Install or upgrade the chart's objects where no node runs its pods; return the notes. Raise HelmError."""
         return self._run(
-            ["upgrade", "--install", RELEASE, CHART, f"--namespace={NAMESPACE}", "--create-namespace"], values
+            ["upgrade", "--install", release, CHART, f"--namespace={namespace}", "--create-namespace"], values
         )
 
     def upgrade(self, values: Mapping[str, Any], *, timeout_s: int = 300) -> str:
@@ -73,9 +75,9 @@ class Helm:
         text = self._run(["get", "manifest", RELEASE, f"--namespace={NAMESPACE}"])
         return [found for found in yaml.load_all(text, Loader=yaml.CSafeLoader) if found]
 
-    def uninstall(self) -> str:
+    def uninstall(self, *, release: str = RELEASE, namespace: str = NAMESPACE) -> str:
         """Take the release away and wait until it is gone. Raise HelmError."""
-        return self._run(["uninstall", RELEASE, f"--namespace={NAMESPACE}", "--wait"])
+        return self._run(["uninstall", release, f"--namespace={namespace}", "--wait"])
 
     def _change(self, verb: str, values: Mapping[str, Any], timeout_s: int, *flags: str) -> str:
         wait = ("--wait", f"--timeout={timeout_s}s")

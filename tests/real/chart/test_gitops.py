@@ -9,7 +9,7 @@ from real.chart.objects import KUBE_SCHEDULER, find_container
 
 from harness import binaries
 from harness.controlplane import ControlPlane
-from harness.helm import CHART, Helm, find_tested_version, kube_version
+from harness.helm import CHART, Helm, HelmError, find_tested_version, kube_version
 
 pytestmark = [pytest.mark.chart]
 
@@ -40,9 +40,14 @@ def test_manifests_made_without_a_cluster_are_those_that_helm_installs(
         assert helm.template(values, version=version) == installed, version
 
 
-def test_no_template_asks_a_cluster() -> None:
+def test_no_template_asks_a_cluster_but_the_one_that_only_refuses() -> None:
     texts = {path: path.read_text() for path in (CHART / "templates").rglob("*") if path.is_file()}
-    assert [path for path, text in texts.items() if "lookup" in text] == []
+    assert [path.name for path, text in texts.items() if "lookup" in text] == ["neighbours.yaml"]
+
+
+def test_the_template_that_asks_a_cluster_makes_nothing(helm: Helm) -> None:
+    with pytest.raises(HelmError, match=r"could not find template templates/scheduler/neighbours\.yaml"):
+        helm.template({}, show_only=["scheduler/neighbours.yaml"])
 
 
 @pytest.mark.parametrize("registry", ["", "registry.example/mirror"])
