@@ -156,6 +156,21 @@ imagePullSecrets:
 {{/* A truth that HAMi's chart writes as text. */}}
 {{- define "gpuloom.truth" -}}{{ eq (toString .) "true" }}{{- end -}}
 
+{{/* Arguments that a user adds, as a list in YAML: called with the list and with the flags that HAMi's values give and
+     the program does not know. Each goes with its value, behind a = or in the next argument. */}}
+{{- define "gpuloom.extraArgs" -}}
+{{- $kept := list -}}
+{{- $unknown := index . 1 -}}
+{{- $before := "" -}}
+{{- range index . 0 -}}
+{{- $flag := regexFind "^--?[a-z][-a-z]*" . | trimPrefix "-" | trimPrefix "-" -}}
+{{- $isValue := and $before (not (hasPrefix "-" .)) -}}
+{{- $before = ternary "x" "" (and (has $flag $unknown) (not (regexMatch "[= ]" .))) -}}
+{{- if not (or $isValue (has $flag $unknown)) }}{{ $kept = append $kept . }}{{ end -}}
+{{- end -}}
+{{- with $kept }}{{ toYaml . }}{{ end -}}
+{{- end -}}
+
 {{/* The port of an address host:port. */}}
 {{- define "gpuloom.port" -}}{{ regexFind "[0-9]+$" . }}{{- end -}}
 

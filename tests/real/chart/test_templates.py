@@ -624,6 +624,44 @@ def test_values_of_hami_keep_their_meaning(helm: Helm) -> None:
     assert find(objects, "ConfigMap", "-device-plugin")["data"]["config.json"].strip() == '{"nodeconfig": []}'
 
 
+UNSAID_BY_HAMI: dict[str, Any] = {
+    "scheduler": {
+        "nodeLockRetryTimeout": "",
+        "kubeScheduler": {"extraArgs": ["--policy-config-file=/config/config.json", "-v=4"]},
+        "extender": {"extraArgs": ["--debug", "-v=4"]},
+    },
+    "devicePlugin": {
+        "gdrcopyEnabled": None,
+        "gdsEnabled": None,
+        "mofedEnabled": None,
+        "extraArgs": ["-v=4"],
+        "monitor": {"extraArgs": ["-v=4"]},
+    },
+}
+"""As HAMi's values have it: null and empty for what is not said, and flags of other programs."""
+
+
+def test_what_hami_leaves_unsaid_is_as_if_nobody_had_said_it(helm: Helm) -> None:
+    objects = helm.template(with_values(UNSAID_BY_HAMI))
+    plain = helm.template(with_values({}))
+    for name in ("device-plugin", "monitor"):
+        assert find_container(objects, name)["args"] == find_container(plain, name)["args"]
+    without = [one for one in find_container(plain, "extender")["args"] if "node-lock-retry" not in one]
+    assert find_container(objects, "extender")["args"] == [*without, "--debug"]
+
+
+def test_kube_scheduler_is_not_given_the_flag_that_it_lost(helm: Helm) -> None:
+    command = find_container(helm.template(with_values(UNSAID_BY_HAMI)), "kube-scheduler")["command"]
+    assert command == ["kube-scheduler", "--config=/config/config.yaml", "-v=4"]
+
+
+@pytest.mark.parametrize("form", [["-v=4"], ["--v=4"], ["-v", "4"], ["--v", "4"], ["-v 4"]], ids=" ".join)
+def test_no_form_of_verbosity_reaches_a_program_that_has_none(helm: Helm, form: list[str]) -> None:
+    added = ["--register-format=csv9", *form, "--vendor=x", "-vendor"]
+    objects = helm.template(with_values({"devicePlugin": {"extraArgs": added}}))
+    assert find_container(objects, "device-plugin")["args"][-3:] == [added[0], *added[-2:]]
+
+
 def test_a_list_that_is_taken_away_with_null_is_empty(helm: Helm) -> None:
     none: dict[str, Any] = {
         "global": {"imagePullSecrets": None},

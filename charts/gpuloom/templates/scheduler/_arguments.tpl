@@ -65,7 +65,9 @@ capabilities:
 - --force-overwrite-default-scheduler={{ $scheduler.forceOverwriteDefaultScheduler }}
 - --node-lock={{ $scheduler.nodeLock }}
 - --node-lock-timeout={{ $scheduler.nodeLockExpire }}
-- --node-lock-retry-timeout={{ $scheduler.nodeLockRetryTimeout }}
+{{- with $scheduler.nodeLockRetryTimeout }}
+- --node-lock-retry-timeout={{ . }}
+{{- end }}
 {{- if $scheduler.preemption.enabled }}
 - --preemption=on
 - --preemption-budgets={{ $scheduler.preemption.budgets }}
