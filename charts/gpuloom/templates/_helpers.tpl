@@ -31,9 +31,9 @@
 {{- define "gpuloom.kubeSchedulerToken" -}}{{ include "gpuloom.kubeScheduler" . }}-token{{- end -}}
 
 {{/* What finds the pods of one component: called with a list of root and component. The schedulers' component has the
-name by which they find each other, which is HAMi's. */}}
+name by which they find each other, which is HAMi's. No value is in it: selectors of a release cannot change. */}}
 {{- define "gpuloom.selector" -}}
-app.kubernetes.io/name: {{ include "gpuloom.name" (index . 0) }}
+app.kubernetes.io/name: {{ (index . 0).Chart.Name }}
 app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end -}}

@@ -156,6 +156,31 @@ def test_the_library_comes_from_hamis_image_unless_another_is_named(helm: Helm, 
     assert environment["NVIDIA_VISIBLE_DEVICES"] == "void"
 
 
+DIGEST, OTHER_DIGEST = f"sha256:{'1' * 64}", f"sha256:{'2' * 64}"
+
+
+@pytest.mark.parametrize(
+    ("plugin", "monitor", "expected"),
+    [
+        ({}, {}, "gpuloom/node:0.1.0"),
+        ({}, {"tag": "v3"}, "gpuloom/node:v3"),
+        ({}, {"registry": "corp.example"}, "corp.example/gpuloom/node:0.1.0"),
+        ({}, {"digest": DIGEST}, f"gpuloom/node:0.1.0@{DIGEST}"),
+        ({"digest": DIGEST}, {}, f"gpuloom/node:0.1.0@{DIGEST}"),
+        ({"digest": DIGEST}, {"registry": "corp.example"}, f"corp.example/gpuloom/node:0.1.0@{DIGEST}"),
+        ({"digest": DIGEST}, {"tag": "v3"}, "gpuloom/node:v3"),
+        ({"digest": DIGEST}, {"repository": "watch"}, "watch:0.1.0"),
+        ({"digest": DIGEST}, {"tag": "v3", "digest": OTHER_DIGEST}, f"gpuloom/node:v3@{OTHER_DIGEST}"),
+        ({"registry": "a.example", "tag": "v2"}, {"repository": "watch"}, "a.example/watch:v2"),
+    ],
+)
+def test_the_monitors_image_is_the_device_plugins_with_what_it_has_of_its_own(
+    helm: Helm, plugin: Any, monitor: Any, expected: str
+) -> None:
+    values = {"devicePlugin": {"image": plugin, "monitor": {"image": monitor}}}
+    assert find_container(helm.template(with_values(values)), "monitor")["image"] == expected
+
+
 def test_every_image_may_be_named_by_a_digest(helm: Helm) -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     images = list(find_images(values))
@@ -184,6 +209,19 @@ def test_selectors_find_the_pods_of_their_own_component_alone(objects: list[Any]
             key: value for key, value in selector.get("matchLabels", selector).items() if key != ROLE_LABEL
         }.items()
         assert len([own for own in templates if wanted <= own.items()]) == 1, one["metadata"]["name"]
+
+
+def test_no_value_changes_the_selectors_of_a_release_which_kubernetes_does_not_let_change(helm: Helm) -> None:
+    one, other = (
+        {
+            found["metadata"]["name"]: found["spec"]["selector"]
+            for found in helm.template(with_values({"fullnameOverride": "cards", "nameOverride": name}))
+            if found["kind"] in {"Deployment", "DaemonSet"}
+        }
+        for name in ("", "other")
+    )
+    assert one == other
+    assert len(one) == 3
 
 
 def test_no_pod_of_gpuloom_goes_through_its_own_webhook(objects: list[Any]) -> None:
@@ -429,6 +467,11 @@ def test_without_a_lease_there_is_one_replica_and_no_budget_that_would_keep_its_
     assert (deployment["replicas"], deployment["strategy"]) == (1, {"type": "Recreate"})
     assert "PodDisruptionBudget" not in {one["kind"] for one in objects}
     assert "leader-elect" not in json.dumps(find_container(objects, "extender")["args"])
+
+
+def test_with_a_lease_the_strategy_is_said_in_full_so_that_whoever_said_it_can_take_it_back(helm: Helm) -> None:
+    strategy = find(helm.template(with_values({})), "Deployment")["spec"]["strategy"]
+    assert strategy == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
 
 
 def test_without_a_lease_nobody_has_rights_on_leases(helm: Helm) -> None:
@@ -693,9 +736,12 @@ def test_a_device_configuration_names_the_resources_of_the_monitor_too(helm: Hel
     assert {"--resource-name=corp.example/gpu", "--priority-name=corp.example/priority"} <= {*monitor["args"]}
 
 
-def test_schedulers_that_are_not_ready_do_not_keep_a_node_from_being_drained(helm: Helm) -> None:
-    budget = find(helm.template(with_values({})), "PodDisruptionBudget")
-    assert budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+@pytest.mark.parametrize(("version", "policy"), [("v1.25.16", None), ("v1.26.0", "AlwaysAllow"), ("", "AlwaysAllow")])
+def test_schedulers_that_are_not_ready_do_not_keep_a_node_from_being_drained_where_a_budget_can_say_so(
+    helm: Helm, version: str, policy: str | None
+) -> None:
+    budget = find(helm.template(with_values({}), version=version), "PodDisruptionBudget")
+    assert budget["spec"].get("unhealthyPodEvictionPolicy") == policy
 
 
 def test_only_dividing_cards_takes_a_privileged_plugin(helm: Helm) -> None:
@@ -721,6 +767,11 @@ def test_the_whole_file_system_of_the_node_is_never_mounted(helm: Helm, root: st
     volumes = [volume for spec in list_pod_specs(objects) for volume in spec["volumes"]]
     assert "driver-root" not in {volume["name"] for volume in volumes}
     assert "/" not in {volume.get("hostPath", {}).get("path") for volume in volumes}
+
+
+def test_a_slash_behind_the_kubelets_folder_changes_nothing(helm: Helm) -> None:
+    objects = helm.template(with_values({"devicePlugin": {"pluginPath": "/var/lib/kubelet/device-plugins/"}}))
+    assert objects == helm.template(with_values({}))
 
 
 def test_a_machine_description_is_simulated_by_plugin_and_monitor(helm: Helm) -> None:

@@ -120,6 +120,10 @@ def test_a_value_that_cannot_be_meant_is_refused_with_its_place(helm: Helm, valu
             },
             "scheduler.cpuOnlyPods.avoidGpuNodes needs nodeLabels",
         ),
+        (
+            {"scheduler": {"admissionWebhook": {"clientCA": {"names": ["apiserver"]}}}},
+            "scheduler.admissionWebhook.clientCA.names is apiserver, but without clientCA.configMap",
+        ),
         ({"devicePlugin": {"libPath": "/opt/vgpu"}}, "must be global.gpuHookPath with /vgpu behind it"),
         ({"prometheus": {"enabled": True}}, "prometheus.serviceAccount.name: say with which service account"),
         (

@@ -1,5 +1,8 @@
+{{/* The kubelet's folder of device plugins, without a slash behind it. */}}
+{{- define "gpuloom.pluginPath" -}}{{ clean .Values.devicePlugin.pluginPath }}{{- end -}}
+
 {{/* Where the kubelet's sockets of pod resources are: beside its folder of device plugins. */}}
-{{- define "gpuloom.podResources" -}}{{ dir .Values.devicePlugin.pluginPath }}/pod-resources{{- end -}}
+{{- define "gpuloom.podResources" -}}{{ include "gpuloom.pluginPath" . | dir }}/pod-resources{{- end -}}
 
 {{/* HAMi-core's folder on a node: one folder under one path, on the host and in every container. */}}
 {{- define "gpuloom.hookFolder" -}}
@@ -95,9 +98,17 @@ tolerations:
 {{- end }}
 {{- end -}}
 
-{{/* The monitor's image is the device plugin's unless it has its own. */}}
-{{- define "gpuloom.nodeImage" -}}
-{{- $root := index . 0 -}}
-{{- $own := index . 1 -}}
-{{- include "gpuloom.image" (list $root (ternary $own $root.Values.devicePlugin.image (ne $own.repository ""))) -}}
+{{/* The monitor's image is the device plugin's with what it has of its own; a digest is that of one repository and tag. */}}
+{{- define "gpuloom.monitorImage" -}}
+{{- $own := .Values.devicePlugin.monitor.image -}}
+{{- $image := deepCopy .Values.devicePlugin.image -}}
+{{- if or $own.repository $own.tag }}{{ $_ := unset $image "digest" }}{{ end -}}
+{{- range $key, $value := $own }}{{ if $value }}{{ $_ := set $image $key $value }}{{ end }}{{ end -}}
+{{- include "gpuloom.image" (list . $image) -}}
+{{- end -}}
+
+{{/* The library's image is the device plugin's unless it names a repository. */}}
+{{- define "gpuloom.libraryImage" -}}
+{{- $plugin := .Values.devicePlugin -}}
+{{- include "gpuloom.image" (list . (ternary $plugin.library.image $plugin.image (ne $plugin.library.image.repository ""))) -}}
 {{- end -}}

@@ -20,6 +20,8 @@ capabilities:
 {{- with .names }}
 - --webhook-client-names={{ join "," . }}
 {{- end }}
+{{- else if .names }}
+{{- fail (printf "scheduler.admissionWebhook.clientCA.names is %s, but without clientCA.configMap nobody has to show a certificate: name the ConfigMap with the authorities, or leave the names out" (join "," .names)) }}
 {{- end }}
 {{- end }}
 {{- if $scheduler.certManager.enabled }}
