@@ -171,6 +171,9 @@ imagePullSecrets:
 {{- with $kept }}{{ toYaml . }}{{ end -}}
 {{- end -}}
 
+{{/* A value as text; of a number all digits, which templates write as 1e+06. */}}
+{{- define "gpuloom.text" -}}{{ if kindIs "string" . }}{{ . }}{{ else }}{{ toJson . }}{{ end }}{{- end -}}
+
 {{/* The port of an address host:port. */}}
 {{- define "gpuloom.port" -}}{{ regexFind "[0-9]+$" . }}{{- end -}}
 
@@ -180,5 +183,5 @@ imagePullSecrets:
 
 {{/* Only one replica can decide without a lease. */}}
 {{- define "gpuloom.replicas" -}}
-{{- if .Values.scheduler.leaderElect }}{{ .Values.scheduler.replicas }}{{ else }}1{{ end -}}
+{{- if .Values.scheduler.leaderElect }}{{ toJson .Values.scheduler.replicas }}{{ else }}1{{ end -}}
 {{- end -}}

@@ -1,6 +1,7 @@
 """What the chart makes of values: it agrees with itself, and with what gpuloom's commands accept."""
 
 import json
+import re
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -347,6 +348,12 @@ def test_a_resource_that_is_renamed_is_renamed_everywhere(helm: Helm) -> None:
     managed = list_managed(objects)
     assert "corp.example/gcu" in managed
     assert not {"enflame.com/drs-gcu", "cambricon.com/vmlu"} & set(managed)
+
+
+def test_where_nvidias_cards_are_not_offered_there_is_no_device_plugin_of_theirs(helm: Helm) -> None:
+    objects = helm.template(with_values({"resourceName": ""}, with_values(NO_NODES)))
+    assert "nvidia.com/gpu" not in list_managed(objects)
+    assert "amd.com/gpu" in list_managed(objects)
 
 
 def test_vendors_of_ones_own_are_given_to_the_scheduler_with_their_resources(helm: Helm) -> None:
@@ -703,6 +710,42 @@ def test_no_form_of_verbosity_reaches_a_program_that_has_none(helm: Helm, form: 
     added = ["--register-format=csv9", *form, "--vendor=x", "-vendor"]
     objects = helm.template(with_values({"devicePlugin": {"extraArgs": added}}))
     assert find_container(objects, "device-plugin")["args"][-3:] == [added[0], *added[-2:]]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(123456789, "123456789"), (1e6, "1000000"), (0.5, "0.5"), (True, "true"), ("1e+06", "1e+06"), ("007", "007")],
+)
+def test_a_variable_is_what_the_values_say_digit_by_digit(helm: Helm, value: Any, text: str) -> None:
+    environment = {"extraEnvs": {"ID": value}}
+    objects = helm.template(with_values({"devicePlugin": {**environment, "monitor": environment}}))
+    for name in ("device-plugin", "monitor"):
+        (found,) = (one["value"] for one in find_container(objects, name)["env"] if one["name"] == "ID")
+        assert found == text
+
+
+MANY = 12345678
+LARGE: dict[str, Any] = {
+    "scheduler": {
+        "kubeQPS": MANY,
+        "kubeBurst": MANY,
+        "kubeTimeout": MANY,
+        "extenderHTTPTimeout": MANY,
+        "replicas": MANY,
+        "preemption": {"enabled": True, "mostPlans": MANY},
+        "defragmentation": {"enabled": True, "mostMoves": MANY},
+        "kubeScheduler": {"podMaxBackoffSeconds": MANY},
+        "podDisruptionBudget": {"minAvailable": MANY},
+    },
+    "devicePlugin": {"deviceSplitCount": MANY, "preConfiguredDeviceMemory": MANY, "deviceMemoryScaling": MANY},
+    "devices": {"nvidia": {"defaultMemory": MANY, "defaultGPUNum": MANY, "memoryFactor": MANY}},
+}
+
+
+def test_no_large_number_is_written_with_an_exponent(helm: Helm) -> None:
+    text = json.dumps([one for one in helm.template(with_values(LARGE)) if one["kind"] != "ValidatingAdmissionPolicy"])
+    assert re.findall(r"\d+(?:\.\d+)?e\+\d+", text) == []
+    assert text.count(str(MANY)) == 15
 
 
 def test_a_list_that_is_taken_away_with_null_is_empty(helm: Helm) -> None:

@@ -124,6 +124,12 @@ def test_a_value_that_cannot_be_meant_is_refused_with_its_place(helm: Helm, valu
             {"scheduler": {"admissionWebhook": {"clientCA": {"names": ["apiserver"]}}}},
             "scheduler.admissionWebhook.clientCA.names is apiserver, but without clientCA.configMap",
         ),
+        ({"resourceName": ""}, "resourceName is empty: nobody can ask for NVIDIA's cards"),
+        ({"resourceName": ""}, "name the resource, or set devicePlugin.enabled=false"),
+        (
+            {"device-config": {"content": "nvidia:\namd: {resourceCountName: amd.com/gpu}"}},
+            "device-config.content has no nvidia.resourceCountName: nobody can ask for NVIDIA's cards",
+        ),
         ({"devicePlugin": {"libPath": "/opt/vgpu"}}, "must be global.gpuHookPath with /vgpu behind it"),
         ({"prometheus": {"enabled": True}}, "prometheus.serviceAccount.name: say with which service account"),
         (

@@ -76,7 +76,7 @@ readOnlyRootFilesystem: true
 {{- end }}
 {{- range $name, $value := index . 1 }}
 - name: {{ $name }}
-  value: {{ $value | quote }}
+  value: {{ include "gpuloom.text" $value | quote }}
 {{- end }}
 {{- end -}}
 

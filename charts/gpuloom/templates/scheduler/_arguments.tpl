@@ -44,13 +44,13 @@ capabilities:
 {{- end }}
 {{- end }}
 {{- with $scheduler.kubeQPS }}
-- --kube-qps={{ . }}
+- --kube-qps={{ toJson . }}
 {{- end }}
 {{- with $scheduler.kubeBurst }}
-- --kube-burst={{ . }}
+- --kube-burst={{ toJson . }}
 {{- end }}
 {{- with $scheduler.kubeTimeout }}
-- --kube-timeout={{ . }}
+- --kube-timeout={{ toJson . }}
 {{- end }}
 - --scheduler-name={{ .Values.schedulerName }}
 - --device-config-file=/device-config/device-config.yaml
@@ -73,7 +73,7 @@ capabilities:
 {{- if $scheduler.preemption.enabled }}
 - --preemption=on
 - --preemption-budgets={{ $scheduler.preemption.budgets }}
-- --preemption-most-plans={{ $scheduler.preemption.mostPlans }}
+- --preemption-most-plans={{ toJson $scheduler.preemption.mostPlans }}
 - --preemption-min-age={{ $scheduler.preemption.minAge }}
 {{- else }}
 - --preemption=off
@@ -86,7 +86,7 @@ capabilities:
 - --defragmentation=on
 - --defragmentation-wait={{ .wait }}
 - --defragmentation-interval={{ .interval }}
-- --defragmentation-most-moves={{ .mostMoves }}
+- --defragmentation-most-moves={{ toJson .mostMoves }}
 - --defragmentation-timeout={{ .timeout }}
 {{- else }}
 - --defragmentation=off
