@@ -19,6 +19,21 @@ RELEASE = "gpuloom"
 _TESTED = re.compile(r'define "gpuloom.testedKubernetes" -}}(.*?){{-')
 
 
+class _OneOfEachKey(yaml.CSafeLoader):
+    """A loader that takes no key twice, as a strict API server."""
+
+
+def _construct_mapping(loader: _OneOfEachKey, node: yaml.MappingNode) -> dict[Any, Any]:
+    keys = [loader.construct_object(key) for key, _ in node.value]
+    twice = {key for key in keys if keys.count(key) > 1}
+    if twice:
+        raise HelmError(f"the chart wrote twice: {', '.join(map(str, twice))}{node.start_mark}")
+    return loader.construct_mapping(node, deep=True)
+
+
+_OneOfEachKey.add_constructor("tag:yaml.org,2002:map", _construct_mapping)
+
+
 class HelmError(Exception):
     """helm refused; the message is its own."""
 
@@ -54,7 +69,7 @@ class Helm:
         told = [] if version is None else [f"--kube-version={version or kube_version()}"]
         flags = [f"--namespace={namespace}", *told, *only]
         text = self._run(["template", release, chart, *flags], values or {})
-        return [found for found in yaml.load_all(text, Loader=yaml.CSafeLoader) if found]
+        return [found for found in yaml.load_all(text, Loader=_OneOfEachKey) if found]
 
     def install(self, values: Mapping[str, Any], *, timeout_s: int = 300) -> str:
         """Install the chart and wait until everything is ready; return the notes. Raise HelmError."""

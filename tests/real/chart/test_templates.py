@@ -758,6 +758,131 @@ def test_a_list_that_is_taken_away_with_null_is_empty(helm: Helm) -> None:
     assert helm.template(with_values(none)) == helm.template(with_values({}))
 
 
+UNSAID: dict[str, Any] = {
+    "global": {"annotations": None, "labels": None},
+    "scheduler": {
+        "rivals": {"leaseNames": None},
+        "service": {"annotations": None, "labels": None},
+        "podAnnotations": None,
+    },
+    "devicePlugin": {"migStrategy": None, "service": {"annotations": None, "labels": None}, "podAnnotations": None},
+}
+
+
+def test_a_value_that_is_taken_away_with_null_is_as_nobody_had_said_it(helm: Helm) -> None:
+    assert helm.template(with_values(UNSAID)) == helm.template(with_values({}))
+
+
+def test_no_lease_is_a_rivals_where_the_list_is_empty(helm: Helm) -> None:
+    objects = helm.template(with_values({"scheduler": {"rivals": {"leaseNames": []}}}))
+    assert "--rival-lease-names=" in find_container(objects, "extender")["args"]
+
+
+NUMBERS: dict[str, Any] = {
+    "nameOverride": "7",
+    "schedulerName": "123",
+    "global": {"imagePullSecrets": ["42"]},
+    "scheduler": {
+        "priorityClassName": "1",
+        "workload": {"configMap": "2"},
+        "admissionWebhook": {"clientCA": {"configMap": "3"}},
+    },
+    "devicePlugin": {
+        "runtimeClassName": "4",
+        "createRuntimeClass": True,
+        "priorityClassName": "5",
+        "nodeConfiguration": {"externalConfigName": "6"},
+        "extraEnvs": {"ON": "1"},
+    },
+    "prometheus": {"enabled": True, "serviceAccount": {"name": "8", "namespace": "9"}},
+}
+NAMES = {"name", "namespace", "schedulerName", "resourceName", "resourceNamespace", "secretName", "resourceNames"}
+NAMES |= {"runtimeClassName", "priorityClassName", "app.kubernetes.io/instance", INSTALLATION_LABEL}
+
+
+def list_names(value: Any, key: str = "") -> Iterator[Any]:
+    """Give whatever stands where a name must."""
+    if isinstance(value, dict):
+        for below, one in value.items():
+            yield from list_names(one, below)
+    elif isinstance(value, list):
+        for one in value:
+            yield from list_names(one, key)
+    elif key in NAMES:
+        yield value
+
+
+def test_names_that_yaml_reads_as_numbers_are_names(helm: Helm) -> None:
+    objects = helm.template(with_values(NUMBERS), release="2024", namespace="123")
+    found = [*list_names(objects), *list_names(read_data(objects, "-scheduler", "config.yaml"))]
+    assert [one for one in found if not isinstance(one, str)] == []
+    assert {"123", "2024", *"12345689", "42", "ON"} <= set(found)
+
+
+@pytest.mark.parametrize(
+    ("release", "values", "beginning"),
+    [
+        ("gpuloom", {}, "gpuloom"),
+        ("gpu.loom", {}, "gpu-loom-gpuloom"),
+        ("my.gpuloom", {}, "my-gpuloom"),
+        ("2024", {}, "gpuloom-2024-gpuloom"),
+        ("a", {"fullnameOverride": "my.cards"}, "my-cards"),
+        ("a", {"nameOverride": "b.c"}, "a-b-c"),
+    ],
+)
+def test_names_of_services_begin_with_a_letter_and_have_no_dot(
+    helm: Helm, release: str, values: Any, beginning: str
+) -> None:
+    objects = helm.template(with_values(values), release=release)
+    names = {one["metadata"]["name"] for one in objects if one["kind"] == "Service"}
+    assert names == {f"{beginning}-{part}" for part in ("scheduler", "scheduler-web", "monitor")}
+
+
+TWICE: dict[str, str] = {
+    "app.kubernetes.io/component": "other",
+    "app.kubernetes.io/managed-by": "other",
+    "hami.io/webhook": "other",
+    INSTALLATION_LABEL: "other",
+    "team": "ml",
+}
+
+
+def test_labels_of_all_objects_replace_none_that_the_chart_needs(helm: Helm) -> None:
+    plain = helm.template(with_values(MONITORED))
+    objects = helm.template(with_values({**MONITORED, "global": {"labels": TWICE}}))
+    for one, before in zip(objects, plain, strict=True):
+        assert one["metadata"]["labels"] == {**TWICE, **before["metadata"]["labels"]}
+        if "template" in one.get("spec", {}):
+            labels = before["spec"]["template"]["metadata"]["labels"]
+            assert one["spec"]["template"]["metadata"]["labels"] == {**TWICE, **labels}
+
+
+def test_of_one_key_the_chart_counts_then_the_object_then_everybody(helm: Helm) -> None:
+    own = {"labels": {"app.kubernetes.io/name": "mine", "team": "own"}}
+    values = {
+        "global": {"labels": {"team": "ml"}},
+        "scheduler": {"service": own},
+        "devicePlugin": {"service": own},
+        "prometheus": {
+            "enabled": True,
+            "serviceAccount": ACCOUNT,
+            "rules": {"enabled": True, **own},
+            "dashboard": {"enabled": True, **own},
+            **own,
+        },
+    }
+    objects = helm.template(with_values(values))
+    found = [
+        one["metadata"]["labels"]
+        for one in objects
+        if one["kind"] in {"Service", "ServiceMonitor", "PrometheusRule"}
+        or one["metadata"]["name"].endswith("-dashboard")
+        if not one["metadata"]["name"].endswith("-web")
+    ]
+    assert len(found) == 6
+    assert {(one["app.kubernetes.io/name"], one["team"]) for one in found} == {("gpuloom", "own")}
+
+
 @pytest.mark.parametrize("labels", [None, {"grafana_dashboard": None}], ids=["all", "one"])
 def test_the_label_of_the_dashboard_may_be_taken_away(helm: Helm, labels: Any) -> None:
     told = {"prometheus": {"dashboard": {"enabled": True, "labels": labels}}}
@@ -792,6 +917,15 @@ def test_only_dividing_cards_takes_a_privileged_plugin(helm: Helm) -> None:
         objects = helm.template(with_values(values))
         security = find_container(objects, "device-plugin")["securityContext"]
         assert security.get("privileged", False) is privileged
+
+
+def test_a_privileged_container_is_not_kept_from_gaining_rights_which_no_api_server_takes(helm: Helm) -> None:
+    privileged = {"securityContext": {"privileged": True}}
+    objects = helm.template(with_values({"devicePlugin": {**privileged, "monitor": privileged}}))
+    for name in ("device-plugin", "monitor"):
+        security = find_container(objects, name)["securityContext"]
+        assert security["privileged"] is True
+        assert "allowPrivilegeEscalation" not in security
 
 
 def test_a_driver_root_is_mounted_read_only_where_the_plugin_looks_for_it(helm: Helm) -> None:

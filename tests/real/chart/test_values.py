@@ -98,6 +98,14 @@ def test_lint_finds_nothing(helm: Helm) -> None:
         ({"vendors": {"ownedAnnotations": ['a"]']}}, "at '/vendors/ownedAnnotations/0'"),
         ({"vendors": {"ownedAnnotations": [""]}}, "at '/vendors/ownedAnnotations/0'"),
         ({"vendors": {"ownedAnnotations": ["a" * 64]}}, "at '/vendors/ownedAnnotations/0'"),
+        *(
+            ({"scheduler": {"defragmentation": {key: "0s"}}}, f"at '/scheduler/defragmentation/{key}': '0s' does not")
+            for key in ("wait", "interval", "timeout")
+        ),
+        (
+            {"scheduler": {"dashboard": {"viewers": [{"kind": "ServiceAccount", "name": "a"}]}}},
+            "at '/scheduler/dashboard/viewers/0': missing property 'namespace'",
+        ),
         ({"mockDevicePlugin": {"enabled": True}}, "additional properties 'mockDevicePlugin' not allowed"),
     ],
 )

@@ -13,9 +13,11 @@
 {{ $folder }}
 {{- end -}}
 
+{{- define "gpuloom.migStrategy" -}}{{ default "none" .Values.devicePlugin.migStrategy }}{{- end -}}
+
 {{/* Whether the node's processes work with MIG instances, for which the driver wants more rights. */}}
 {{- define "gpuloom.usesMig" -}}
-{{- if or .Values.devicePlugin.divideCards (ne .Values.devicePlugin.migStrategy "none") }}true{{ end -}}
+{{- if or .Values.devicePlugin.divideCards (ne (include "gpuloom.migStrategy" .) "none") }}true{{ end -}}
 {{- end -}}
 
 {{/* What every container of a pod on a node is kept from, a privileged one excepted. */}}
@@ -26,11 +28,15 @@ seccompProfile:
 
 {{- define "gpuloom.nodeSecurity" -}}
 {{- $root := index . 0 -}}
+{{- $own := default dict (index . 1) -}}
 {{- if include "gpuloom.usesMig" $root -}}
 privileged: true
 readOnlyRootFilesystem: true
+{{- else if $own.privileged -}}
+{{- /* Whoever is privileged may gain rights: the API server takes no other word. */ -}}
+{{ toYaml (omit $own "allowPrivilegeEscalation") }}
 {{- else -}}
-{{ toYaml (index . 1) }}
+{{ toYaml $own }}
 {{- end -}}
 {{- end -}}
 
@@ -75,7 +81,7 @@ readOnlyRootFilesystem: true
   value: all
 {{- end }}
 {{- range $name, $value := index . 1 }}
-- name: {{ $name }}
+- name: {{ quote $name }}
   value: {{ include "gpuloom.text" $value | quote }}
 {{- end }}
 {{- end -}}
@@ -83,10 +89,10 @@ readOnlyRootFilesystem: true
 {{/* On which nodes the processes of a node run. */}}
 {{- define "gpuloom.nodePlacement" -}}
 {{- with .Values.devicePlugin.runtimeClassName }}
-runtimeClassName: {{ . }}
+runtimeClassName: {{ quote . }}
 {{- end }}
 {{- with .Values.devicePlugin.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ quote . }}
 {{- end }}
 {{- with .Values.devicePlugin.nvidiaNodeSelector }}
 nodeSelector:

@@ -110,8 +110,14 @@ capabilities:
 - --leader-elect-resource-name={{ .Values.schedulerName }}
 - --leader-elect-resource-namespace={{ .Release.Namespace }}
 - --rival-lease-namespaces={{ join "," $scheduler.rivals.namespaces }}
-- --rival-lease-names={{ join "," $scheduler.rivals.leaseNames }}
+- --rival-lease-names={{ include "gpuloom.rivalLeases" . | fromJsonArray | join "," }}
 {{- end }}
+{{- end -}}
+
+{{/* By which leases other schedulers of cards are known, as a JSON list: HAMi's, unless the values say, be it none. */}}
+{{- define "gpuloom.rivalLeases" -}}
+{{- $names := .Values.scheduler.rivals.leaseNames -}}
+{{ ternary (list "hami-scheduler") $names (kindIs "invalid" $names) | toJson }}
 {{- end -}}
 
 {{/* Whether the pages ask monitors, empty if not. */}}
