@@ -155,11 +155,9 @@ imagePullSecrets:
 {{- merge (dict) (default dict (index . 1)) (default dict (index . 0).Values.global.annotations) | toYaml -}}
 {{- end -}}
 
-{{/* The annotations of a pod template: called with a list of root and the component's own. */}}
+{{/* The annotations of a pod template: called with a list of root, the chart's own and the component's. */}}
 {{- define "gpuloom.podAnnotations" -}}
-{{- with include "gpuloom.annotations" . | fromYaml }}
-{{- toYaml . }}
-{{- end }}
+{{- include "gpuloom.annotations" (list (index . 0) (merge (dict) (index . 1) (default dict (index . 2)))) -}}
 {{- end -}}
 
 {{/* A truth that HAMi's chart writes as text. */}}

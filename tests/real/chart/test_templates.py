@@ -857,6 +857,16 @@ def test_labels_of_all_objects_replace_none_that_the_chart_needs(helm: Helm) -> 
             assert one["spec"]["template"]["metadata"]["labels"] == {**TWICE, **labels}
 
 
+def test_no_annotation_keeps_pods_from_starting_anew_when_their_configuration_changes(helm: Helm) -> None:
+    pinned = {"checksum/config": "x", "checksum/cards": "x"}
+    values = {"scheduler": {"podAnnotations": pinned}, "devicePlugin": {"podAnnotations": pinned}}
+    plain = helm.template(with_values({}))
+    for one, before in zip(helm.template(with_values(values)), plain, strict=True):
+        if "template" in one.get("spec", {}):
+            own = before["spec"]["template"]["metadata"]["annotations"]
+            assert one["spec"]["template"]["metadata"]["annotations"] == {**pinned, **own}
+
+
 def test_of_one_key_the_chart_counts_then_the_object_then_everybody(helm: Helm) -> None:
     own = {"labels": {"app.kubernetes.io/name": "mine", "team": "own"}}
     values = {
