@@ -163,8 +163,8 @@ imagePullSecrets:
 {{/* A truth that HAMi's chart writes as text. */}}
 {{- define "gpuloom.truth" -}}{{ eq (toString .) "true" }}{{- end -}}
 
-{{/* Arguments that a user adds, as a list in YAML: called with the list and with the flags that HAMi's values give and
-     the program does not know. Each goes with its value, behind a = or in the next argument. */}}
+{{/* Arguments that a user adds, as a list in YAML: called with the list and with flags that stand in HAMi's values and that
+     the program does not know: they are left out, with their value behind a = or in the next argument. */}}
 {{- define "gpuloom.extraArgs" -}}
 {{- $kept := list -}}
 {{- $unknown := index . 1 -}}
