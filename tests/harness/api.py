@@ -43,6 +43,10 @@ class Api:
         """Apply a strategic merge patch, in which lists are merged by name."""
         return self._call("PATCH", path, body, content_type="application/strategic-merge-patch+json")
 
+    def apply(self, path: str, body: Mapping[str, Any]) -> Any:
+        """Apply an object on the server's side; return it. Raise ApiCallError."""
+        return self._call("PATCH", f"{path}?fieldManager=tests", body, content_type="application/apply-patch+yaml")
+
     def delete(self, path: str) -> Any:
         """Delete the object at `path`, at once."""
         return self._call("DELETE", path, {"gracePeriodSeconds": 0})

@@ -19,6 +19,21 @@ RELEASE = "gpuloom"
 _TESTED = re.compile(r'define "gpuloom.testedKubernetes" -}}(.*?){{-')
 
 
+class _OneOfEachKey(yaml.CSafeLoader):
+    """A loader that takes no key twice, as a strict API server."""
+
+
+def _construct_mapping(loader: _OneOfEachKey, node: yaml.MappingNode) -> dict[Any, Any]:
+    keys = [loader.construct_object(key) for key, _ in node.value]
+    twice = {key for key in keys if keys.count(key) > 1}
+    if twice:
+        raise HelmError(f"the chart wrote twice: {', '.join(map(str, twice))}{node.start_mark}")
+    return loader.construct_mapping(node, deep=True)
+
+
+_OneOfEachKey.add_constructor("tag:yaml.org,2002:map", _construct_mapping)
+
+
 class HelmError(Exception):
     """helm refused; the message is its own."""
 
@@ -43,6 +58,8 @@ class Helm:
         version: str | None = "",
         show_only: Iterable[str] = (),
         chart: Path = CHART,
+        release: str = RELEASE,
+        namespace: str = NAMESPACE,
     ) -> list[Any]:
         """Return the objects that the chart makes of `values` for a cluster of this version. Raise HelmError.
 
@@ -50,18 +67,18 @@ class Helm:
         """
         only = [f"--show-only=templates/{name}" for name in show_only]
         told = [] if version is None else [f"--kube-version={version or kube_version()}"]
-        flags = [f"--namespace={NAMESPACE}", *told, *only]
-        text = self._run(["template", RELEASE, chart, *flags], values or {})
-        return [found for found in yaml.load_all(text, Loader=yaml.CSafeLoader) if found]
+        flags = [f"--namespace={namespace}", *told, *only]
+        text = self._run(["template", release, chart, *flags], values or {})
+        return [found for found in yaml.load_all(text, Loader=_OneOfEachKey) if found]
 
     def install(self, values: Mapping[str, Any], *, timeout_s: int = 300) -> str:
         """Install the chart and wait until everything is ready; return the notes. Raise HelmError."""
         return self._change("install", values, timeout_s, "--create-namespace")
 
-    def place(self, values: Mapping[str, Any]) -> str:
+    def place(self, values: Mapping[str, Any], *, release: str = RELEASE, namespace: str = NAMESPACE) -> str:
         """Install or upgrade the chart's objects where no node runs its pods; return the notes. Raise HelmError."""
         return self._run(
-            ["upgrade", "--install", RELEASE, CHART, f"--namespace={NAMESPACE}", "--create-namespace"], values
+            ["upgrade", "--install", release, CHART, f"--namespace={namespace}", "--create-namespace"], values
         )
 
     def upgrade(self, values: Mapping[str, Any], *, timeout_s: int = 300) -> str:
@@ -73,9 +90,9 @@ class Helm:
         text = self._run(["get", "manifest", RELEASE, f"--namespace={NAMESPACE}"])
         return [found for found in yaml.load_all(text, Loader=yaml.CSafeLoader) if found]
 
-    def uninstall(self) -> str:
+    def uninstall(self, *, release: str = RELEASE, namespace: str = NAMESPACE) -> str:
         """Take the release away and wait until it is gone. Raise HelmError."""
-        return self._run(["uninstall", RELEASE, f"--namespace={NAMESPACE}", "--wait"])
+        return self._run(["uninstall", release, f"--namespace={namespace}", "--wait"])
 
     def _change(self, verb: str, values: Mapping[str, Any], timeout_s: int, *flags: str) -> str:
         wait = ("--wait", f"--timeout={timeout_s}s")

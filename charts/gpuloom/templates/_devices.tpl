@@ -41,16 +41,16 @@ resourceMemoryPercentageName: {{ .Values.resourceMemPercentage | quote }}
 resourceCoreName: {{ .Values.resourceCores | quote }}
 resourcePriorityName: {{ .Values.resourcePriority | quote }}
 overwriteEnv: {{ include "gpuloom.truth" .Values.scheduler.overwriteEnv }}
-defaultMemory: {{ $nvidia.defaultMemory }}
-defaultCores: {{ $nvidia.defaultCores }}
-defaultGPUNum: {{ $nvidia.defaultGPUNum }}
-memoryFactor: {{ $nvidia.memoryFactor }}
+defaultMemory: {{ toJson $nvidia.defaultMemory }}
+defaultCores: {{ toJson $nvidia.defaultCores }}
+defaultGPUNum: {{ toJson $nvidia.defaultGPUNum }}
+memoryFactor: {{ toJson $nvidia.memoryFactor }}
 gpuCorePolicy: {{ $nvidia.gpuCorePolicy | quote }}
 libCudaLogLevel: {{ $nvidia.libCudaLogLevel | quote }}
 runtimeClassName: {{ $plugin.runtimeClassName | quote }}
-deviceSplitCount: {{ $plugin.deviceSplitCount }}
-deviceMemoryScaling: {{ $plugin.deviceMemoryScaling }}
-deviceCoreScaling: {{ $plugin.deviceCoreScaling }}
+deviceSplitCount: {{ toJson $plugin.deviceSplitCount }}
+deviceMemoryScaling: {{ toJson $plugin.deviceMemoryScaling }}
+deviceCoreScaling: {{ toJson $plugin.deviceCoreScaling }}
 preConfiguredDeviceMemory: {{ int64 $plugin.preConfiguredDeviceMemory }}
 disableCoreLimit: {{ include "gpuloom.truth" $plugin.disablecorelimit }}
 enableNumaTopology: {{ $plugin.enableNumaTopology }}
@@ -113,6 +113,10 @@ under the keys that files/devices.yaml knows, and what a user's own vendors name
 {{- $names = concat $names (default list .Values.vendors.managedResources) -}}
 {{- if not $names -}}
 {{- fail "the device configuration names no resource: pods could not ask for cards (resourceName, or device-config.content)" -}}
+{{- end -}}
+{{- if and .Values.devicePlugin.enabled (not (get (get $config "nvidia" | default dict) "resourceCountName")) -}}
+{{- $where := ternary "device-config.content has no nvidia.resourceCountName" "resourceName is empty" (ne (index .Values "device-config").content "") -}}
+{{- fail (printf "%s: nobody can ask for NVIDIA's cards, but the device plugin would offer them as nvidia.com/gpu: name the resource, or set devicePlugin.enabled=false" $where) -}}
 {{- end -}}
 {{- $names | uniq | toJson -}}
 {{- end -}}

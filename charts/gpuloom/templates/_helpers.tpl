@@ -4,14 +4,15 @@
 {{- default .Chart.Name .Values.nameOverride | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
+{{/* What all names begin with. A Service's begins with a letter and has no dot, a release may be called gpu.loom or 2024. */}}
 {{- define "gpuloom.fullname" -}}
-{{- if .Values.fullnameOverride -}}
-{{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
-{{- else if contains (include "gpuloom.name" .) .Release.Name -}}
-{{- .Release.Name | trunc 40 | trimSuffix "-" -}}
-{{- else -}}
-{{- printf "%s-%s" .Release.Name (include "gpuloom.name" .) | trunc 40 | trimSuffix "-" -}}
+{{- $name := .Values.fullnameOverride -}}
+{{- if not $name -}}
+{{- $name = .Release.Name -}}
+{{- if not (contains (include "gpuloom.name" .) $name) }}{{ $name = printf "%s-%s" $name (include "gpuloom.name" .) }}{{ end -}}
+{{- if regexMatch "^[0-9]" $name }}{{ $name = printf "%s-%s" .Chart.Name $name }}{{ end -}}
 {{- end -}}
+{{- $name | replace "." "-" | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
 {{- define "gpuloom.scheduler" -}}{{ include "gpuloom.fullname" . }}-scheduler{{- end -}}
@@ -31,29 +32,32 @@
 {{- define "gpuloom.kubeSchedulerToken" -}}{{ include "gpuloom.kubeScheduler" . }}-token{{- end -}}
 
 {{/* What finds the pods of one component: called with a list of root and component. The schedulers' component has the
-name by which they find each other, which is HAMi's. */}}
+name by which they find each other, which is HAMi's. No value is in it: selectors of a release cannot change. */}}
 {{- define "gpuloom.selector" -}}
-app.kubernetes.io/name: {{ include "gpuloom.name" (index . 0) }}
-app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
+app.kubernetes.io/name: {{ (index . 0).Chart.Name }}
+app.kubernetes.io/instance: {{ (index . 0).Release.Name | quote }}
 app.kubernetes.io/component: {{ index . 1 }}
 {{- end -}}
 
-{{/* Flux adds the commit to the chart's version, with a + that no label may have. */}}
+{{/* The labels of an object: called with a list of root, component, and labels of its own, if it has some. Of one key the
+     chart's label counts, then the object's own, then everybody's. Flux adds the commit to the chart's version, with a +
+     that no label may have. */}}
 {{- define "gpuloom.labels" -}}
 {{- $root := index . 0 -}}
-{{ include "gpuloom.selector" . }}
-app.kubernetes.io/version: {{ $root.Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ $root.Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
-{{- with $root.Values.global.labels }}
-{{ toYaml . }}
-{{- end }}
+{{- $labels := include "gpuloom.selector" . | fromYaml -}}
+{{- $_ := set $labels "app.kubernetes.io/version" $root.Chart.AppVersion -}}
+{{- $_ := set $labels "app.kubernetes.io/managed-by" $root.Release.Service -}}
+{{- $_ := set $labels "helm.sh/chart" (printf "%s-%s" $root.Chart.Name $root.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-") -}}
+{{- range append (slice . 2) $root.Values.global.labels -}}
+{{- range $key, $value := . }}{{ if not (hasKey $labels $key) }}{{ $_ := set $labels $key $value }}{{ end }}{{ end -}}
+{{- end -}}
+{{ toYaml $labels }}
 {{- end -}}
 
 {{/* The metadata of an object: called with a list of root, component and name; a namespaced object adds its own. */}}
 {{- define "gpuloom.metadata" -}}
 {{- $root := index . 0 -}}
-name: {{ index . 2 }}
+name: {{ index . 2 | quote }}
 labels:
   {{- include "gpuloom.labels" (list $root (index . 1)) | nindent 2 }}
 {{- with $root.Values.global.annotations }}
@@ -141,20 +145,41 @@ with the pod. Only containers that talk to the API server mount it: nothing is m
 {{- with $names | uniq }}
 imagePullSecrets:
   {{- range . }}
-  - name: {{ . }}
+  - name: {{ quote . }}
   {{- end }}
 {{- end }}
 {{- end -}}
 
-{{/* The annotations of a pod template: called with a list of root and the component's own. */}}
+{{/* Annotations of an object's own and everybody's, of which either may be null: called with a list of root and its own. */}}
+{{- define "gpuloom.annotations" -}}
+{{- merge (dict) (default dict (index . 1)) (default dict (index . 0).Values.global.annotations) | toYaml -}}
+{{- end -}}
+
+{{/* The annotations of a pod template: called with a list of root, the chart's own and the component's. */}}
 {{- define "gpuloom.podAnnotations" -}}
-{{- with merge (dict) (index . 1) (index . 0).Values.global.annotations }}
-{{- toYaml . }}
-{{- end }}
+{{- include "gpuloom.annotations" (list (index . 0) (merge (dict) (index . 1) (default dict (index . 2)))) -}}
 {{- end -}}
 
 {{/* A truth that HAMi's chart writes as text. */}}
 {{- define "gpuloom.truth" -}}{{ eq (toString .) "true" }}{{- end -}}
+
+{{/* Arguments that a user adds, as a list in YAML: called with the list and with flags that stand in HAMi's values and that
+     the program does not know: they are left out, with their value behind a = or in the next argument. */}}
+{{- define "gpuloom.extraArgs" -}}
+{{- $kept := list -}}
+{{- $unknown := index . 1 -}}
+{{- $before := "" -}}
+{{- range index . 0 -}}
+{{- $flag := regexFind "^--?[a-z][-a-z]*" . | trimPrefix "-" | trimPrefix "-" -}}
+{{- $isValue := and $before (not (hasPrefix "-" .)) -}}
+{{- $before = ternary "x" "" (and (has $flag $unknown) (not (regexMatch "[= ]" .))) -}}
+{{- if not (or $isValue (has $flag $unknown)) }}{{ $kept = append $kept . }}{{ end -}}
+{{- end -}}
+{{- with $kept }}{{ toYaml . }}{{ end -}}
+{{- end -}}
+
+{{/* A value as text; of a number all digits, which templates write as 1e+06. */}}
+{{- define "gpuloom.text" -}}{{ if kindIs "string" . }}{{ . }}{{ else }}{{ toJson . }}{{ end }}{{- end -}}
 
 {{/* The port of an address host:port. */}}
 {{- define "gpuloom.port" -}}{{ regexFind "[0-9]+$" . }}{{- end -}}
@@ -165,5 +190,5 @@ imagePullSecrets:
 
 {{/* Only one replica can decide without a lease. */}}
 {{- define "gpuloom.replicas" -}}
-{{- if .Values.scheduler.leaderElect }}{{ .Values.scheduler.replicas }}{{ else }}1{{ end -}}
+{{- if .Values.scheduler.leaderElect }}{{ toJson .Values.scheduler.replicas }}{{ else }}1{{ end -}}
 {{- end -}}

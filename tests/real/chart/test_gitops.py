@@ -9,7 +9,7 @@ from real.chart.objects import KUBE_SCHEDULER, find_container
 
 from harness import binaries
 from harness.controlplane import ControlPlane
-from harness.helm import CHART, Helm, find_tested_version, kube_version
+from harness.helm import CHART, NAMESPACE, Helm, HelmError, find_tested_version, kube_version
 
 pytestmark = [pytest.mark.chart]
 
@@ -40,9 +40,14 @@ def test_manifests_made_without_a_cluster_are_those_that_helm_installs(
         assert helm.template(values, version=version) == installed, version
 
 
-def test_no_template_asks_a_cluster() -> None:
+def test_no_template_asks_a_cluster_but_the_one_that_only_refuses() -> None:
     texts = {path: path.read_text() for path in (CHART / "templates").rglob("*") if path.is_file()}
-    assert [path for path, text in texts.items() if "lookup" in text] == []
+    assert [path.name for path, text in texts.items() if "lookup" in text] == ["neighbours.yaml"]
+
+
+def test_the_template_that_asks_a_cluster_makes_nothing(helm: Helm) -> None:
+    with pytest.raises(HelmError, match=r"could not find template templates/scheduler/neighbours\.yaml"):
+        helm.template({}, show_only=["scheduler/neighbours.yaml"])
 
 
 @pytest.mark.parametrize("registry", ["", "registry.example/mirror"])
@@ -85,3 +90,16 @@ def test_a_mirror_and_a_tag_of_ones_own_are_taken(helm: Helm) -> None:
     image = {"registry": "mirror.example/k8s", "tag": "v1.30.1"}
     objects = helm.template({"scheduler": {"kubeScheduler": {"image": image}}}, version="v1.30.9")
     assert find_container(objects, "kube-scheduler")["image"] == "mirror.example/k8s/kube-scheduler:v1.30.1"
+
+
+@pytest.mark.control_plane
+def test_the_lease_can_be_given_up_by_server_side_apply(
+    control_plane_binaries: None, helm: Helm, tmp_path: Path
+) -> None:
+    deployments = f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments/gpuloom-scheduler"
+    with ControlPlane(tmp_path / "plane") as plane:
+        plane.api.create("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        for leads in (True, False, True):
+            objects = helm.template({"scheduler": {"leaderElect": leads}}, show_only=["scheduler/deployment.yaml"])
+            plane.api.apply(deployments, objects[0])
+        assert plane.api.get(deployments)["spec"]["strategy"]["type"] == "RollingUpdate"

@@ -1,6 +1,7 @@
 """What the chart makes of values: it agrees with itself, and with what gpuloom's commands accept."""
 
 import json
+import re
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -156,6 +157,31 @@ def test_the_library_comes_from_hamis_image_unless_another_is_named(helm: Helm, 
     assert environment["NVIDIA_VISIBLE_DEVICES"] == "void"
 
 
+DIGEST, OTHER_DIGEST = f"sha256:{'1' * 64}", f"sha256:{'2' * 64}"
+
+
+@pytest.mark.parametrize(
+    ("plugin", "monitor", "expected"),
+    [
+        ({}, {}, "gpuloom/node:0.1.0"),
+        ({}, {"tag": "v3"}, "gpuloom/node:v3"),
+        ({}, {"registry": "corp.example"}, "corp.example/gpuloom/node:0.1.0"),
+        ({}, {"digest": DIGEST}, f"gpuloom/node:0.1.0@{DIGEST}"),
+        ({"digest": DIGEST}, {}, f"gpuloom/node:0.1.0@{DIGEST}"),
+        ({"digest": DIGEST}, {"registry": "corp.example"}, f"corp.example/gpuloom/node:0.1.0@{DIGEST}"),
+        ({"digest": DIGEST}, {"tag": "v3"}, "gpuloom/node:v3"),
+        ({"digest": DIGEST}, {"repository": "watch"}, "watch:0.1.0"),
+        ({"digest": DIGEST}, {"tag": "v3", "digest": OTHER_DIGEST}, f"gpuloom/node:v3@{OTHER_DIGEST}"),
+        ({"registry": "a.example", "tag": "v2"}, {"repository": "watch"}, "a.example/watch:v2"),
+    ],
+)
+def test_the_monitors_image_is_the_device_plugins_with_what_it_has_of_its_own(
+    helm: Helm, plugin: Any, monitor: Any, expected: str
+) -> None:
+    values = {"devicePlugin": {"image": plugin, "monitor": {"image": monitor}}}
+    assert find_container(helm.template(with_values(values)), "monitor")["image"] == expected
+
+
 def test_every_image_may_be_named_by_a_digest(helm: Helm) -> None:
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     images = list(find_images(values))
@@ -184,6 +210,19 @@ def test_selectors_find_the_pods_of_their_own_component_alone(objects: list[Any]
             key: value for key, value in selector.get("matchLabels", selector).items() if key != ROLE_LABEL
         }.items()
         assert len([own for own in templates if wanted <= own.items()]) == 1, one["metadata"]["name"]
+
+
+def test_no_value_changes_the_selectors_of_a_release_which_kubernetes_does_not_let_change(helm: Helm) -> None:
+    one, other = (
+        {
+            found["metadata"]["name"]: found["spec"]["selector"]
+            for found in helm.template(with_values({"fullnameOverride": "cards", "nameOverride": name}))
+            if found["kind"] in {"Deployment", "DaemonSet"}
+        }
+        for name in ("", "other")
+    )
+    assert one == other
+    assert len(one) == 3
 
 
 def test_no_pod_of_gpuloom_goes_through_its_own_webhook(objects: list[Any]) -> None:
@@ -311,6 +350,12 @@ def test_a_resource_that_is_renamed_is_renamed_everywhere(helm: Helm) -> None:
     assert not {"enflame.com/drs-gcu", "cambricon.com/vmlu"} & set(managed)
 
 
+def test_where_nvidias_cards_are_not_offered_there_is_no_device_plugin_of_theirs(helm: Helm) -> None:
+    objects = helm.template(with_values({"resourceName": ""}, with_values(NO_NODES)))
+    assert "nvidia.com/gpu" not in list_managed(objects)
+    assert "amd.com/gpu" in list_managed(objects)
+
+
 def test_vendors_of_ones_own_are_given_to_the_scheduler_with_their_resources(helm: Helm) -> None:
     own = {"vendors": {"profiles": {"corp.toml": 'word = "Corp"'}, "managedResources": ["corp.example/npu"]}}
     objects = helm.template(with_values(own))
@@ -429,6 +474,11 @@ def test_without_a_lease_there_is_one_replica_and_no_budget_that_would_keep_its_
     assert (deployment["replicas"], deployment["strategy"]) == (1, {"type": "Recreate"})
     assert "PodDisruptionBudget" not in {one["kind"] for one in objects}
     assert "leader-elect" not in json.dumps(find_container(objects, "extender")["args"])
+
+
+def test_with_a_lease_the_strategy_is_said_in_full_so_that_whoever_said_it_can_take_it_back(helm: Helm) -> None:
+    strategy = find(helm.template(with_values({})), "Deployment")["spec"]["strategy"]
+    assert strategy == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
 
 
 def test_without_a_lease_nobody_has_rights_on_leases(helm: Helm) -> None:
@@ -624,6 +674,80 @@ def test_values_of_hami_keep_their_meaning(helm: Helm) -> None:
     assert find(objects, "ConfigMap", "-device-plugin")["data"]["config.json"].strip() == '{"nodeconfig": []}'
 
 
+UNSAID_BY_HAMI: dict[str, Any] = {
+    "scheduler": {
+        "nodeLockRetryTimeout": "",
+        "kubeScheduler": {"extraArgs": ["--policy-config-file=/config/config.json", "-v=4"]},
+        "extender": {"extraArgs": ["--debug", "-v=4"]},
+    },
+    "devicePlugin": {
+        "gdrcopyEnabled": None,
+        "gdsEnabled": None,
+        "mofedEnabled": None,
+        "extraArgs": ["-v=4"],
+        "monitor": {"extraArgs": ["-v=4"]},
+    },
+}
+"""As HAMi's values have it: null and empty for what is not said, and flags of other programs."""
+
+
+def test_what_hami_leaves_unsaid_is_as_if_nobody_had_said_it(helm: Helm) -> None:
+    objects = helm.template(with_values(UNSAID_BY_HAMI))
+    plain = helm.template(with_values({}))
+    for name in ("device-plugin", "monitor"):
+        assert find_container(objects, name)["args"] == find_container(plain, name)["args"]
+    without = [one for one in find_container(plain, "extender")["args"] if "node-lock-retry" not in one]
+    assert find_container(objects, "extender")["args"] == [*without, "--debug"]
+
+
+def test_kube_scheduler_is_not_given_the_flag_that_it_lost(helm: Helm) -> None:
+    command = find_container(helm.template(with_values(UNSAID_BY_HAMI)), "kube-scheduler")["command"]
+    assert command == ["kube-scheduler", "--config=/config/config.yaml", "-v=4"]
+
+
+@pytest.mark.parametrize("form", [["-v=4"], ["--v=4"], ["-v", "4"], ["--v", "4"], ["-v 4"]], ids=" ".join)
+def test_no_form_of_verbosity_reaches_a_program_that_has_none(helm: Helm, form: list[str]) -> None:
+    added = ["--register-format=csv9", *form, "--vendor=x", "-vendor"]
+    objects = helm.template(with_values({"devicePlugin": {"extraArgs": added}}))
+    assert find_container(objects, "device-plugin")["args"][-3:] == [added[0], *added[-2:]]
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(123456789, "123456789"), (1e6, "1000000"), (0.5, "0.5"), (True, "true"), ("1e+06", "1e+06"), ("007", "007")],
+)
+def test_a_variable_is_what_the_values_say_digit_by_digit(helm: Helm, value: Any, text: str) -> None:
+    environment = {"extraEnvs": {"ID": value}}
+    objects = helm.template(with_values({"devicePlugin": {**environment, "monitor": environment}}))
+    for name in ("device-plugin", "monitor"):
+        (found,) = (one["value"] for one in find_container(objects, name)["env"] if one["name"] == "ID")
+        assert found == text
+
+
+MANY = 12345678
+LARGE: dict[str, Any] = {
+    "scheduler": {
+        "kubeQPS": MANY,
+        "kubeBurst": MANY,
+        "kubeTimeout": MANY,
+        "extenderHTTPTimeout": MANY,
+        "replicas": MANY,
+        "preemption": {"enabled": True, "mostPlans": MANY},
+        "defragmentation": {"enabled": True, "mostMoves": MANY},
+        "kubeScheduler": {"podMaxBackoffSeconds": MANY},
+        "podDisruptionBudget": {"minAvailable": MANY},
+    },
+    "devicePlugin": {"deviceSplitCount": MANY, "preConfiguredDeviceMemory": MANY, "deviceMemoryScaling": MANY},
+    "devices": {"nvidia": {"defaultMemory": MANY, "defaultGPUNum": MANY, "memoryFactor": MANY}},
+}
+
+
+def test_no_large_number_is_written_with_an_exponent(helm: Helm) -> None:
+    text = json.dumps([one for one in helm.template(with_values(LARGE)) if one["kind"] != "ValidatingAdmissionPolicy"])
+    assert re.findall(r"\d+(?:\.\d+)?e\+\d+", text) == []
+    assert text.count(str(MANY)) == 15
+
+
 def test_a_list_that_is_taken_away_with_null_is_empty(helm: Helm) -> None:
     none: dict[str, Any] = {
         "global": {"imagePullSecrets": None},
@@ -632,6 +756,141 @@ def test_a_list_that_is_taken_away_with_null_is_empty(helm: Helm) -> None:
         "policies": {"requests": {"schedulers": None, "namespaces": None}, "environment": {"names": None}},
     }
     assert helm.template(with_values(none)) == helm.template(with_values({}))
+
+
+UNSAID: dict[str, Any] = {
+    "global": {"annotations": None, "labels": None},
+    "scheduler": {
+        "rivals": {"leaseNames": None},
+        "service": {"annotations": None, "labels": None},
+        "podAnnotations": None,
+    },
+    "devicePlugin": {"migStrategy": None, "service": {"annotations": None, "labels": None}, "podAnnotations": None},
+}
+
+
+def test_a_value_that_is_taken_away_with_null_is_as_nobody_had_said_it(helm: Helm) -> None:
+    assert helm.template(with_values(UNSAID)) == helm.template(with_values({}))
+
+
+def test_no_lease_is_a_rivals_where_the_list_is_empty(helm: Helm) -> None:
+    objects = helm.template(with_values({"scheduler": {"rivals": {"leaseNames": []}}}))
+    assert "--rival-lease-names=" in find_container(objects, "extender")["args"]
+
+
+NUMBERS: dict[str, Any] = {
+    "nameOverride": "7",
+    "schedulerName": "123",
+    "global": {"imagePullSecrets": ["42"]},
+    "scheduler": {
+        "priorityClassName": "1",
+        "workload": {"configMap": "2"},
+        "admissionWebhook": {"clientCA": {"configMap": "3"}},
+    },
+    "devicePlugin": {
+        "runtimeClassName": "4",
+        "createRuntimeClass": True,
+        "priorityClassName": "5",
+        "nodeConfiguration": {"externalConfigName": "6"},
+        "extraEnvs": {"ON": "1"},
+    },
+    "prometheus": {"enabled": True, "serviceAccount": {"name": "8", "namespace": "9"}},
+}
+NAMES = {"name", "namespace", "schedulerName", "resourceName", "resourceNamespace", "secretName", "resourceNames"}
+NAMES |= {"runtimeClassName", "priorityClassName", "app.kubernetes.io/instance", INSTALLATION_LABEL}
+
+
+def list_names(value: Any, key: str = "") -> Iterator[Any]:
+    """Give whatever stands where a name must."""
+    if isinstance(value, dict):
+        for below, one in value.items():
+            yield from list_names(one, below)
+    elif isinstance(value, list):
+        for one in value:
+            yield from list_names(one, key)
+    elif key in NAMES:
+        yield value
+
+
+def test_names_that_yaml_reads_as_numbers_are_names(helm: Helm) -> None:
+    objects = helm.template(with_values(NUMBERS), release="2024", namespace="123")
+    found = [*list_names(objects), *list_names(read_data(objects, "-scheduler", "config.yaml"))]
+    assert [one for one in found if not isinstance(one, str)] == []
+    assert {"123", "2024", *"12345689", "42", "ON"} <= set(found)
+
+
+@pytest.mark.parametrize(
+    ("release", "values", "beginning"),
+    [
+        ("gpuloom", {}, "gpuloom"),
+        ("gpu.loom", {}, "gpu-loom-gpuloom"),
+        ("my.gpuloom", {}, "my-gpuloom"),
+        ("2024", {}, "gpuloom-2024-gpuloom"),
+        ("a", {"fullnameOverride": "my.cards"}, "my-cards"),
+        ("a", {"nameOverride": "b.c"}, "a-b-c"),
+    ],
+)
+def test_names_of_services_begin_with_a_letter_and_have_no_dot(
+    helm: Helm, release: str, values: Any, beginning: str
+) -> None:
+    objects = helm.template(with_values(values), release=release)
+    names = {one["metadata"]["name"] for one in objects if one["kind"] == "Service"}
+    assert names == {f"{beginning}-{part}" for part in ("scheduler", "scheduler-web", "monitor")}
+
+
+TWICE: dict[str, str] = {
+    "app.kubernetes.io/component": "other",
+    "app.kubernetes.io/managed-by": "other",
+    "hami.io/webhook": "other",
+    INSTALLATION_LABEL: "other",
+    "team": "ml",
+}
+
+
+def test_labels_of_all_objects_replace_none_that_the_chart_needs(helm: Helm) -> None:
+    plain = helm.template(with_values(MONITORED))
+    objects = helm.template(with_values({**MONITORED, "global": {"labels": TWICE}}))
+    for one, before in zip(objects, plain, strict=True):
+        assert one["metadata"]["labels"] == {**TWICE, **before["metadata"]["labels"]}
+        if "template" in one.get("spec", {}):
+            labels = before["spec"]["template"]["metadata"]["labels"]
+            assert one["spec"]["template"]["metadata"]["labels"] == {**TWICE, **labels}
+
+
+def test_no_annotation_keeps_pods_from_starting_anew_when_their_configuration_changes(helm: Helm) -> None:
+    pinned = {"checksum/config": "x", "checksum/cards": "x"}
+    values = {"scheduler": {"podAnnotations": pinned}, "devicePlugin": {"podAnnotations": pinned}}
+    plain = helm.template(with_values({}))
+    for one, before in zip(helm.template(with_values(values)), plain, strict=True):
+        if "template" in one.get("spec", {}):
+            own = before["spec"]["template"]["metadata"]["annotations"]
+            assert one["spec"]["template"]["metadata"]["annotations"] == {**pinned, **own}
+
+
+def test_of_one_key_the_chart_counts_then_the_object_then_everybody(helm: Helm) -> None:
+    own = {"labels": {"app.kubernetes.io/name": "mine", "team": "own"}}
+    values = {
+        "global": {"labels": {"team": "ml"}},
+        "scheduler": {"service": own},
+        "devicePlugin": {"service": own},
+        "prometheus": {
+            "enabled": True,
+            "serviceAccount": ACCOUNT,
+            "rules": {"enabled": True, **own},
+            "dashboard": {"enabled": True, **own},
+            **own,
+        },
+    }
+    objects = helm.template(with_values(values))
+    found = [
+        one["metadata"]["labels"]
+        for one in objects
+        if one["kind"] in {"Service", "ServiceMonitor", "PrometheusRule"}
+        or one["metadata"]["name"].endswith("-dashboard")
+        if not one["metadata"]["name"].endswith("-web")
+    ]
+    assert len(found) == 6
+    assert {(one["app.kubernetes.io/name"], one["team"]) for one in found} == {("gpuloom", "own")}
 
 
 @pytest.mark.parametrize("labels", [None, {"grafana_dashboard": None}], ids=["all", "one"])
@@ -655,9 +914,12 @@ def test_a_device_configuration_names_the_resources_of_the_monitor_too(helm: Hel
     assert {"--resource-name=corp.example/gpu", "--priority-name=corp.example/priority"} <= {*monitor["args"]}
 
 
-def test_schedulers_that_are_not_ready_do_not_keep_a_node_from_being_drained(helm: Helm) -> None:
-    budget = find(helm.template(with_values({})), "PodDisruptionBudget")
-    assert budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+@pytest.mark.parametrize(("version", "policy"), [("v1.25.16", None), ("v1.26.0", "AlwaysAllow"), ("", "AlwaysAllow")])
+def test_schedulers_that_are_not_ready_do_not_keep_a_node_from_being_drained_where_a_budget_can_say_so(
+    helm: Helm, version: str, policy: str | None
+) -> None:
+    budget = find(helm.template(with_values({}), version=version), "PodDisruptionBudget")
+    assert budget["spec"].get("unhealthyPodEvictionPolicy") == policy
 
 
 def test_only_dividing_cards_takes_a_privileged_plugin(helm: Helm) -> None:
@@ -665,6 +927,15 @@ def test_only_dividing_cards_takes_a_privileged_plugin(helm: Helm) -> None:
         objects = helm.template(with_values(values))
         security = find_container(objects, "device-plugin")["securityContext"]
         assert security.get("privileged", False) is privileged
+
+
+def test_a_privileged_container_is_not_kept_from_gaining_rights_which_no_api_server_takes(helm: Helm) -> None:
+    privileged = {"securityContext": {"privileged": True}}
+    objects = helm.template(with_values({"devicePlugin": {**privileged, "monitor": privileged}}))
+    for name in ("device-plugin", "monitor"):
+        security = find_container(objects, name)["securityContext"]
+        assert security["privileged"] is True
+        assert "allowPrivilegeEscalation" not in security
 
 
 def test_a_driver_root_is_mounted_read_only_where_the_plugin_looks_for_it(helm: Helm) -> None:
@@ -683,6 +954,11 @@ def test_the_whole_file_system_of_the_node_is_never_mounted(helm: Helm, root: st
     volumes = [volume for spec in list_pod_specs(objects) for volume in spec["volumes"]]
     assert "driver-root" not in {volume["name"] for volume in volumes}
     assert "/" not in {volume.get("hostPath", {}).get("path") for volume in volumes}
+
+
+def test_a_slash_behind_the_kubelets_folder_changes_nothing(helm: Helm) -> None:
+    objects = helm.template(with_values({"devicePlugin": {"pluginPath": "/var/lib/kubelet/device-plugins/"}}))
+    assert objects == helm.template(with_values({}))
 
 
 def test_a_machine_description_is_simulated_by_plugin_and_monitor(helm: Helm) -> None:

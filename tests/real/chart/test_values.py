@@ -98,6 +98,14 @@ def test_lint_finds_nothing(helm: Helm) -> None:
         ({"vendors": {"ownedAnnotations": ['a"]']}}, "at '/vendors/ownedAnnotations/0'"),
         ({"vendors": {"ownedAnnotations": [""]}}, "at '/vendors/ownedAnnotations/0'"),
         ({"vendors": {"ownedAnnotations": ["a" * 64]}}, "at '/vendors/ownedAnnotations/0'"),
+        *(
+            ({"scheduler": {"defragmentation": {key: "0s"}}}, f"at '/scheduler/defragmentation/{key}': '0s' does not")
+            for key in ("wait", "interval", "timeout")
+        ),
+        (
+            {"scheduler": {"dashboard": {"viewers": [{"kind": "ServiceAccount", "name": "a"}]}}},
+            "at '/scheduler/dashboard/viewers/0': missing property 'namespace'",
+        ),
         ({"mockDevicePlugin": {"enabled": True}}, "additional properties 'mockDevicePlugin' not allowed"),
     ],
 )
@@ -119,6 +127,16 @@ def test_a_value_that_cannot_be_meant_is_refused_with_its_place(helm: Helm, valu
                 "devicePlugin": {"nvidiaNodeSelector": {"gpu": None}},
             },
             "scheduler.cpuOnlyPods.avoidGpuNodes needs nodeLabels",
+        ),
+        (
+            {"scheduler": {"admissionWebhook": {"clientCA": {"names": ["apiserver"]}}}},
+            "scheduler.admissionWebhook.clientCA.names is apiserver, but without clientCA.configMap",
+        ),
+        ({"resourceName": ""}, "resourceName is empty: nobody can ask for NVIDIA's cards"),
+        ({"resourceName": ""}, "name the resource, or set devicePlugin.enabled=false"),
+        (
+            {"device-config": {"content": "nvidia:\namd: {resourceCountName: amd.com/gpu}"}},
+            "device-config.content has no nvidia.resourceCountName: nobody can ask for NVIDIA's cards",
         ),
         ({"devicePlugin": {"libPath": "/opt/vgpu"}}, "must be global.gpuHookPath with /vgpu behind it"),
         ({"prometheus": {"enabled": True}}, "prometheus.serviceAccount.name: say with which service account"),

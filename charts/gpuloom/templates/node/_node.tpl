@@ -1,5 +1,8 @@
+{{/* The kubelet's folder of device plugins, without a slash behind it. */}}
+{{- define "gpuloom.pluginPath" -}}{{ clean .Values.devicePlugin.pluginPath }}{{- end -}}
+
 {{/* Where the kubelet's sockets of pod resources are: beside its folder of device plugins. */}}
-{{- define "gpuloom.podResources" -}}{{ dir .Values.devicePlugin.pluginPath }}/pod-resources{{- end -}}
+{{- define "gpuloom.podResources" -}}{{ include "gpuloom.pluginPath" . | dir }}/pod-resources{{- end -}}
 
 {{/* HAMi-core's folder on a node: one folder under one path, on the host and in every container. */}}
 {{- define "gpuloom.hookFolder" -}}
@@ -10,9 +13,11 @@
 {{ $folder }}
 {{- end -}}
 
+{{- define "gpuloom.migStrategy" -}}{{ default "none" .Values.devicePlugin.migStrategy }}{{- end -}}
+
 {{/* Whether the node's processes work with MIG instances, for which the driver wants more rights. */}}
 {{- define "gpuloom.usesMig" -}}
-{{- if or .Values.devicePlugin.divideCards (ne .Values.devicePlugin.migStrategy "none") }}true{{ end -}}
+{{- if or .Values.devicePlugin.divideCards (ne (include "gpuloom.migStrategy" .) "none") }}true{{ end -}}
 {{- end -}}
 
 {{/* What every container of a pod on a node is kept from, a privileged one excepted. */}}
@@ -23,11 +28,15 @@ seccompProfile:
 
 {{- define "gpuloom.nodeSecurity" -}}
 {{- $root := index . 0 -}}
+{{- $own := default dict (index . 1) -}}
 {{- if include "gpuloom.usesMig" $root -}}
 privileged: true
 readOnlyRootFilesystem: true
+{{- else if $own.privileged -}}
+{{- /* Whoever is privileged may gain rights: the API server takes no other word. */ -}}
+{{ toYaml (omit $own "allowPrivilegeEscalation") }}
 {{- else -}}
-{{ toYaml (index . 1) }}
+{{ toYaml $own }}
 {{- end -}}
 {{- end -}}
 
@@ -72,18 +81,18 @@ readOnlyRootFilesystem: true
   value: all
 {{- end }}
 {{- range $name, $value := index . 1 }}
-- name: {{ $name }}
-  value: {{ $value | quote }}
+- name: {{ quote $name }}
+  value: {{ include "gpuloom.text" $value | quote }}
 {{- end }}
 {{- end -}}
 
 {{/* On which nodes the processes of a node run. */}}
 {{- define "gpuloom.nodePlacement" -}}
 {{- with .Values.devicePlugin.runtimeClassName }}
-runtimeClassName: {{ . }}
+runtimeClassName: {{ quote . }}
 {{- end }}
 {{- with .Values.devicePlugin.priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ quote . }}
 {{- end }}
 {{- with .Values.devicePlugin.nvidiaNodeSelector }}
 nodeSelector:
@@ -95,9 +104,17 @@ tolerations:
 {{- end }}
 {{- end -}}
 
-{{/* The monitor's image is the device plugin's unless it has its own. */}}
-{{- define "gpuloom.nodeImage" -}}
-{{- $root := index . 0 -}}
-{{- $own := index . 1 -}}
-{{- include "gpuloom.image" (list $root (ternary $own $root.Values.devicePlugin.image (ne $own.repository ""))) -}}
+{{/* The monitor's image is the device plugin's with what it has of its own; a digest is that of one repository and tag. */}}
+{{- define "gpuloom.monitorImage" -}}
+{{- $own := .Values.devicePlugin.monitor.image -}}
+{{- $image := deepCopy .Values.devicePlugin.image -}}
+{{- if or $own.repository $own.tag }}{{ $_ := unset $image "digest" }}{{ end -}}
+{{- range $key, $value := $own }}{{ if $value }}{{ $_ := set $image $key $value }}{{ end }}{{ end -}}
+{{- include "gpuloom.image" (list . $image) -}}
+{{- end -}}
+
+{{/* The library's image is the device plugin's unless it names a repository. */}}
+{{- define "gpuloom.libraryImage" -}}
+{{- $plugin := .Values.devicePlugin -}}
+{{- include "gpuloom.image" (list . (ternary $plugin.library.image $plugin.image (ne $plugin.library.image.repository ""))) -}}
 {{- end -}}

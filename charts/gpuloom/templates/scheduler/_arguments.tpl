@@ -20,6 +20,8 @@ capabilities:
 {{- with .names }}
 - --webhook-client-names={{ join "," . }}
 {{- end }}
+{{- else if .names }}
+{{- fail (printf "scheduler.admissionWebhook.clientCA.names is %s, but without clientCA.configMap nobody has to show a certificate: name the ConfigMap with the authorities, or leave the names out" (join "," .names)) }}
 {{- end }}
 {{- end }}
 {{- if $scheduler.certManager.enabled }}
@@ -42,13 +44,13 @@ capabilities:
 {{- end }}
 {{- end }}
 {{- with $scheduler.kubeQPS }}
-- --kube-qps={{ . }}
+- --kube-qps={{ toJson . }}
 {{- end }}
 {{- with $scheduler.kubeBurst }}
-- --kube-burst={{ . }}
+- --kube-burst={{ toJson . }}
 {{- end }}
 {{- with $scheduler.kubeTimeout }}
-- --kube-timeout={{ . }}
+- --kube-timeout={{ toJson . }}
 {{- end }}
 - --scheduler-name={{ .Values.schedulerName }}
 - --device-config-file=/device-config/device-config.yaml
@@ -65,11 +67,13 @@ capabilities:
 - --force-overwrite-default-scheduler={{ $scheduler.forceOverwriteDefaultScheduler }}
 - --node-lock={{ $scheduler.nodeLock }}
 - --node-lock-timeout={{ $scheduler.nodeLockExpire }}
-- --node-lock-retry-timeout={{ $scheduler.nodeLockRetryTimeout }}
+{{- with $scheduler.nodeLockRetryTimeout }}
+- --node-lock-retry-timeout={{ . }}
+{{- end }}
 {{- if $scheduler.preemption.enabled }}
 - --preemption=on
 - --preemption-budgets={{ $scheduler.preemption.budgets }}
-- --preemption-most-plans={{ $scheduler.preemption.mostPlans }}
+- --preemption-most-plans={{ toJson $scheduler.preemption.mostPlans }}
 - --preemption-min-age={{ $scheduler.preemption.minAge }}
 {{- else }}
 - --preemption=off
@@ -82,7 +86,7 @@ capabilities:
 - --defragmentation=on
 - --defragmentation-wait={{ .wait }}
 - --defragmentation-interval={{ .interval }}
-- --defragmentation-most-moves={{ .mostMoves }}
+- --defragmentation-most-moves={{ toJson .mostMoves }}
 - --defragmentation-timeout={{ .timeout }}
 {{- else }}
 - --defragmentation=off
@@ -106,8 +110,14 @@ capabilities:
 - --leader-elect-resource-name={{ .Values.schedulerName }}
 - --leader-elect-resource-namespace={{ .Release.Namespace }}
 - --rival-lease-namespaces={{ join "," $scheduler.rivals.namespaces }}
-- --rival-lease-names={{ join "," $scheduler.rivals.leaseNames }}
+- --rival-lease-names={{ include "gpuloom.rivalLeases" . | fromJsonArray | join "," }}
 {{- end }}
+{{- end -}}
+
+{{/* By which leases other schedulers of cards are known, as a JSON list: HAMi's, unless the values say, be it none. */}}
+{{- define "gpuloom.rivalLeases" -}}
+{{- $names := .Values.scheduler.rivals.leaseNames -}}
+{{ ternary (list "hami-scheduler") $names (kindIs "invalid" $names) | toJson }}
 {{- end -}}
 
 {{/* Whether the pages ask monitors, empty if not. */}}
