@@ -123,3 +123,32 @@ def test_of_one_vendor_nothing_is_told_apart() -> None:
         explain_all(pod_scheduler, demands, lambda word: ExplanationScope(pod_scheduler.by_vendor[word], ("n1",)))
     )
     assert told.vendors == ()
+
+
+def once_together() -> ClusterState:
+    """Nodes of which NVIDIA alone would take n1 rather than n2: more of its card is in use."""
+    both = {"NVIDIA": 16 * GIB, "DCU": 16 * GIB}
+    fleet = cluster(n1={"NVIDIA": 16 * GIB}, n2=both, n3={"DCU": 16 * GIB}, n4={"DCU": 16 * GIB})
+    hold(fleet, "x", {"NVIDIA": ((Share("NVIDIA-n1", "NVIDIA", 4 * GIB, 0),),)})
+    return fleet
+
+
+def test_a_node_that_one_vendor_alone_would_take_is_not_told_to_fit() -> None:
+    told = ask(once_together())
+    assert told.headline == "fits on 1 of 4 nodes: n2"
+    assert [node.name for node in told.nodes if node.fits] == ["n2"]
+
+
+def test_cards_are_marked_on_the_node_that_all_vendors_take() -> None:
+    told = ask(once_together())
+    assert [one.uuid for node in told.nodes for one in node.cards if one.chosen] == ["NVIDIA-n2"]
+
+
+def test_groups_of_nodes_count_those_that_all_vendors_take() -> None:
+    told = ask(once_together())
+    assert sum(group.fitting for group in told.groups) == told.fitting == 1
+
+
+def test_of_nodes_that_fit_apart_only_none_is_told_to_fit() -> None:
+    told = ask(cluster(n1={"NVIDIA": 16 * GIB}, n2={"DCU": 16 * GIB}))
+    assert {node.name: node.refusal for node in told.nodes} == dict.fromkeys(("n1", "n2"), "NodeInsufficientDevice")

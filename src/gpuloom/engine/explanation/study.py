@@ -1,9 +1,10 @@
 """One pod before the cluster as it was when the question came: decision, columns, and what follows from them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpuloom.engine.decision.decision import Decision
+from gpuloom.engine.decision.pod_scheduler import PodDecision
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.explanation.cores import unit_of_cores
 from gpuloom.engine.explanation.depth import Depth
@@ -54,18 +55,38 @@ class ExplanationScope:
 
 
 @dataclass(frozen=True, slots=True)
+class JointAnswer:
+    """What all vendors that a pod asks for say together.
+
+    headrooms  what quotas leave of each vendor's cards when the others have theirs, where that is less
+    """
+
+    pod_decision: PodDecision
+    headrooms: Mapping[str, Headroom]
+
+    def decision_of(self, word: str) -> Decision:
+        """Return the decision with the cards of one vendor."""
+        return replace(self.pod_decision.decision, shares=self.pod_decision.shares.get(word, ()))
+
+
+@dataclass(frozen=True, slots=True)
 class Study:
-    """One pod before the cluster as it was when the question came."""
+    """One pod before the cluster as it was when the question came.
+
+    decision  over the cards of the one vendor
+    answer    what is told: the same, or what all vendors say together that the pod asks for
+    """
 
     scope: ExplanationScope
     demand: Demand
     own: Reservation | None
     headroom: Headroom
     decision: Decision
+    answer: Decision
     matrix: RuleMatrix
 
     @classmethod
-    def make(cls, scope: ExplanationScope, demand: Demand) -> "Study":
+    def make(cls, scope: ExplanationScope, demand: Demand, joint: JointAnswer | None = None) -> "Study":
         """Ask for everything that must be of one moment."""
         scheduler, state = scope.scheduler, scope.scheduler.state
         request = demand.placed_first
@@ -73,14 +94,18 @@ class Study:
         fork = state.fork()
         if own is not None:
             fork.forget(own.uid)
+        word = scheduler.profile.word
         headroom = scheduler.headroom(demand, fork)
+        if joint is not None:
+            headroom = joint.headrooms.get(word, headroom)
         left_out = {*scope.barred, *([] if own is None else [own.node])}
         candidates = scheduler.look_up([name for name in scope.names if name not in left_out])
         decision = scheduler.decide(demand, candidates, explain=True, headroom=headroom)
         for _ in decision.complete():
             pass
         matrix = make_rule_matrix(scheduler, fork.table, demand, request, headroom)
-        return cls(scope, demand, own, headroom, decision, matrix)
+        answer = decision if joint is None else joint.decision_of(word)
+        return cls(scope, demand, own, headroom, decision, answer, matrix)
 
     @property
     def home(self) -> str:
@@ -92,7 +117,12 @@ class Study:
         """How the pod stands."""
         if self.own is not None:
             return "bound" if self.own.status is ReservationStatus.CONFIRMED else "reserved"
-        return "does not fit" if self.decision.node is None else "fits"
+        return "does not fit" if self.answer.node is None else "fits"
+
+    @property
+    def lacks_cards(self) -> bool:
+        """Whether a pod that is on no node finds none where the cards of the one vendor would do."""
+        return self.own is None and self.decision.node is None
 
     def question(self, depth: Depth) -> Question:
         """Ask for what would have to change."""
@@ -106,8 +136,8 @@ class Study:
 
     def sum_up(self, causes: Mapping[str, str], depth: Depth) -> Explanation:
         """Tell of the cluster as a whole."""
-        refusals = self.decision.refusals
-        ranking = self.decision.fitting.worst_first()[::-1]
+        refusals = self.answer.refusals
+        ranking = self.answer.fitting.worst_first()[::-1]
         fitting = len(ranking) + (1 if self.home else 0)
         names = self.scope.names
         return Explanation(
@@ -130,9 +160,9 @@ class Study:
         """Choose the nodes to tell all about: the pod's own, the best, then those nearest to fitting."""
         if depth.nodes:
             return [name for name in self.scope.names if name in depth.nodes]
-        first = [name for name in (self.home, self.decision.node or "") if name]
+        first = [name for name in (self.home, self.answer.node or "") if name]
         helped = [name for remedy in remedies for name in remedy.nodes]
-        best = [node for node, _ in self.decision.fitting.worst_first()[::-1][: depth.most_nodes]]
+        best = [node for node, _ in self.answer.fitting.worst_first()[::-1][: depth.most_nodes]]
         fitting, table = self.matrix.fitting(), self.matrix.table
         positions = {name: table.positions.get(name, NO_NODE) for name in self.scope.names}
         nearest = sorted(
@@ -143,11 +173,11 @@ class Study:
     def detail(self, name: str, causes: Mapping[str, str]) -> NodeVerdict:
         """Tell all about one node; of several containers, about the one that does not fit."""
         matrix = self.matrix
-        is_refused = name in self.decision.refusals and name in matrix.table.positions
+        is_refused = name in self.answer.refusals and name in matrix.table.positions
         if is_refused and len(in_order_of_placing(self.demand)) > 1:
             matrix = find_obstacle(self.scope.scheduler, name, self.demand, self.headroom, self.demand.uid) or matrix
         why = (causes[name],) if name in causes else ()
-        verdict = detail_node(matrix, name, self.demand, self.decision, why)
+        verdict = detail_node(matrix, name, self.demand, self.answer, why)
         verdict = mark_closed(verdict, self.scope.scheduler.state)
         if self.own is None or name != self.home:
             return verdict
@@ -156,7 +186,7 @@ class Study:
     def _headline(self, candidates: int) -> str:
         if self.own is not None:
             return f"is bound to {self.home}" if self.outcome == "bound" else f"holds cards of {self.home}, unbound yet"
-        return tell_outlook(self.decision.node, self.decision.fitting, candidates, self.demand.preferences)
+        return tell_outlook(self.answer.node, self.answer.fitting, candidates, self.demand.preferences)
 
     def _policy(self) -> Policy:
         preferences = self.demand.preferences
