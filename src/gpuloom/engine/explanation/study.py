@@ -8,8 +8,9 @@ from gpuloom.engine.decision.pod_scheduler import PodDecision
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.explanation.cores import unit_of_cores
 from gpuloom.engine.explanation.depth import Depth
-from gpuloom.engine.explanation.details import detail_node, find_obstacle, in_order_of_placing, mark_closed, mark_held
+from gpuloom.engine.explanation.details import detail_node, mark_closed, mark_held
 from gpuloom.engine.explanation.node_fork import Question
+from gpuloom.engine.explanation.obstacle import find_obstacle, in_order_of_placing
 from gpuloom.engine.explanation.rule_matrix import RuleMatrix, make_rule_matrix
 from gpuloom.engine.explanation.summing import count_reasons, group_nodes, group_refusals
 from gpuloom.engine.explanation.values import (
