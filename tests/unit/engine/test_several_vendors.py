@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from builders import card
 
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
@@ -113,16 +114,27 @@ def test_the_text_names_each_vendor_and_its_reasons() -> None:
     assert "  regular container c0 asks for 1 card, 8,192 MiB and no limit of cores of NVIDIA" in lines
 
 
-def test_of_one_vendor_nothing_is_told_apart() -> None:
-    fleet = cluster(n1={"NVIDIA": 16 * GIB})
+def ask_nvidia(fleet: ClusterState, *, memory_mib: int = 8 * GIB) -> Explanation:
+    """Explain a pod that asks for a card of NVIDIA only."""
     pod_scheduler = PodScheduler(fleet, Options())
-    resources = Resources(limits={"nvidia.com/gpu": "1"})
+    resources = Resources(limits={"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(memory_mib)})
     asked = Pod(metadata=ObjectMeta(uid="p"), spec=PodSpec(containers=[Container(name="c", resources=resources)]))
     demands = {"NVIDIA": read_demand(asked, fleet.catalog["NVIDIA"], pod_scheduler.options)}
-    told = finish(
-        explain_all(pod_scheduler, demands, lambda word: ExplanationScope(pod_scheduler.by_vendor[word], ("n1",)))
+    names = (*fleet.nodes, "unknown")
+    return finish(
+        explain_all(pod_scheduler, demands, lambda word: ExplanationScope(pod_scheduler.by_vendor[word], names))
     )
-    assert told.vendors == ()
+
+
+def test_of_one_vendor_nothing_is_told_apart() -> None:
+    assert ask_nvidia(cluster(n1={"NVIDIA": 16 * GIB})).vendors == ()
+
+
+@pytest.mark.parametrize("memory_mib", [GIB, 20 * GIB], ids=["fits", "fits nowhere"])
+def test_a_node_with_cards_of_another_vendor_only_is_known(memory_mib: int) -> None:
+    told = ask_nvidia(cluster(n1={"NVIDIA": 16 * GIB}, n2={"DCU": 16 * GIB}), memory_mib=memory_mib)
+    refused = {name: one.text for one in told.refused for name in one.names}
+    assert (refused["n2"], refused["unknown"]) == ("NodeInsufficientDevice", "node unregistered")
 
 
 def once_together() -> ClusterState:

@@ -5,7 +5,7 @@ where all vendors do.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -47,17 +47,18 @@ def explain_all(
     Raises ValueError when the demands ask for no card.
     """
     words = sorted(demands)
+    scopes = {word: replace(scope_of(word), has_cards=pod_scheduler.cluster_state.has) for word in words}
     if len(words) == 1:
-        return (yield from explain(scope_of(words[0]), demands[words[0]], depth))
+        return (yield from explain(scopes[words[0]], demands[words[0]], depth))
     asks = _tell_asks(pod_scheduler, demands)
     own = pod_scheduler.by_vendor[words[0]].state.ledger.find(demands[words[0]].uid)
     if own is not None:
-        explanation = yield from explain(scope_of(words[0]), demands[words[0]], depth)
+        explanation = yield from explain(scopes[words[0]], demands[words[0]], depth)
         return msgspec.structs.replace(explanation, asks=asks, vendors=_tell_held(own, words))
-    scope = scope_of(words[0])
+    scope = scopes[words[0]]
     answers = yield from _ask(pod_scheduler, demands, [name for name in scope.names if name not in scope.barred])
     word = answers.obstacle
-    explanation = yield from explain(scope_of(word), demands[word], depth, answers.together)
+    explanation = yield from explain(scopes[word], demands[word], depth, answers.together)
     told = _combine(explanation, demands, answers)
     return msgspec.structs.replace(told, asks=asks)
 

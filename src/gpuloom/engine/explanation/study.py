@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.pod_scheduler import PodDecision
+from gpuloom.engine.decision.vendor_intersection import TOO_FEW
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.explanation.cores import unit_of_cores
 from gpuloom.engine.explanation.depth import Depth
@@ -29,8 +30,9 @@ from gpuloom.engine.filtering.rules import DependsOn
 from gpuloom.engine.request.demand import Demand, PlacementPreferences
 from gpuloom.engine.scoring.fragmentation_policy import FragmentationPolicy
 from gpuloom.engine.scoring.ranking import Ranking
-from gpuloom.engine.state.card_table import NO_NODE
+from gpuloom.engine.state.card_table import NO_NODE, CardTable
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
+from gpuloom.model.refusal import Refusal
 from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
 from gpuloom.model.request_columns import Headroom
 from gpuloom.model.share import Share
@@ -46,6 +48,7 @@ class ExplanationScope:
     barred  nodes that kube-scheduler would not offer, and why
     tell_absence  says why a node has no cards
     tell_cores  says how many per cent of its card's cores a share is, by node and vendor
+    has_cards   tells of which nodes cards of any vendor are known
     """
 
     scheduler: VendorScheduler
@@ -53,6 +56,7 @@ class ExplanationScope:
     barred: Mapping[str, str] = field(default_factory=dict)
     tell_absence: Callable[[str], str] = lambda _name: ""
     tell_cores: Callable[[str, str, Share], int] = lambda _node, _word, share: share.cores
+    has_cards: Callable[[str], bool] = lambda _name: False
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +108,7 @@ class Study:
         decision = scheduler.decide(demand, candidates, explain=True, headroom=headroom)
         for _ in decision.complete():
             pass
+        decision.refusals = _know_other_vendors(decision.refusals, state.table, scope)
         matrix = make_rule_matrix(scheduler, fork.table, demand, request, headroom)
         answer = decision if joint is None else joint.decision_of(word)
         return cls(scope, demand, own, headroom, decision, answer, matrix)
@@ -238,6 +243,14 @@ class Study:
                     f"the largest card that it accepts has {int(totals.max()):,}"
                 )
         return notes
+
+
+def _know_other_vendors(
+    refusals: Mapping[str, Refusal], table: CardTable, scope: ExplanationScope
+) -> dict[str, Refusal]:
+    """Say of nodes that have cards of other vendors only what the decision says of them: they are known."""
+    others = [name for name in refusals if name not in table.positions and scope.has_cards(name)]
+    return {**refusals, **dict.fromkeys(others, TOO_FEW)}
 
 
 def tell_outlook(best: str | None, ranking: Ranking, candidates: int, preferences: PlacementPreferences) -> str:
