@@ -242,6 +242,30 @@ def test_a_pod_is_not_in_its_own_way() -> None:
     assert card_of(explanation, "a").chosen
 
 
+def closed_under_its_pod() -> tuple[Engine, Pod]:
+    """A pod on a card that was closed since, and a node with another card."""
+    engine, asked = Engine({"n1": [card("a")], "n2": [card("b")]}), pod(gpu=1, gpumem=4000)
+    engine.place(asked, "n1")
+    engine.cluster.register("n1", NodeCards((card("a", healthy=False),)))
+    return engine, asked
+
+
+def test_a_pod_that_has_its_cards_has_only_those_marked() -> None:
+    explanation = ask(*closed_under_its_pod())
+    assert [one.uuid for node in explanation.nodes for one in node.cards if one.chosen] == ["a"]
+
+
+def test_a_pods_own_node_says_what_its_card_says() -> None:
+    node = node_of(ask(*closed_under_its_pod()), "n1")
+    assert (node.fits, node.refusal) == (False, "1/1 CardNotHealth")
+
+
+def test_a_pods_own_node_that_would_not_take_it_counts_among_those_that_do_not() -> None:
+    explanation = ask(*closed_under_its_pod())
+    assert (explanation.fitting, sum(group.fitting for group in explanation.groups)) == (1, 1)
+    assert [line for line in tell_explanation(explanation) if line.endswith(" more")] == []
+
+
 def test_cards_of_a_pod_that_has_some_are_told_as_those_without_it() -> None:
     engine = Engine({"n1": [card("a")]})
     waiting, holding = pod(name="waits", gpu=1, gpumem=1000), pod(name="holds", gpu=1, gpumem=8000)

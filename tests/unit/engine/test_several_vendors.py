@@ -106,6 +106,15 @@ def test_a_pod_that_has_its_cards_says_how_many_of_which_vendor() -> None:
     ]
 
 
+def test_a_pod_that_has_its_cards_fits_elsewhere_only_where_all_vendors_do() -> None:
+    both = {"NVIDIA": 16 * GIB, "DCU": 16 * GIB}
+    fleet = cluster(n1=both, n2={"DCU": 16 * GIB}, n3=both)
+    hold(fleet, "p", {word: ((Share(f"{word}-n1", word, GIB, 0),), ()) for word in sorted(BOTH)})
+    told = ask(fleet)
+    assert ({node.name for node in told.nodes if node.fits}, told.fitting) == ({"n1", "n3"}, 2)
+    assert [one.uuid for node in told.nodes for one in node.cards if one.chosen] == ["DCU-n1"]
+
+
 def test_the_text_names_each_vendor_and_its_reasons() -> None:
     lines = list(tell_explanation(ask(cluster(n1={"NVIDIA": 16 * GIB, "DCU": 4 * GIB}))))
     assert f"{VENDORS_TITLE}:" in lines

@@ -53,7 +53,9 @@ def explain_all(
     asks = _tell_asks(pod_scheduler, demands)
     own = pod_scheduler.by_vendor[words[0]].state.ledger.find(demands[words[0]].uid)
     if own is not None:
-        explanation = yield from explain(scopes[words[0]], demands[words[0]], depth)
+        scope = scopes[words[0]]
+        joint = yield from _ask_without(pod_scheduler, demands, own, scope)
+        explanation = yield from explain(scope, demands[words[0]], depth, joint)
         return msgspec.structs.replace(explanation, asks=asks, vendors=_tell_held(own, words))
     scope = scopes[words[0]]
     answers = yield from _ask(pod_scheduler, demands, [name for name in scope.names if name not in scope.barred])
@@ -74,6 +76,21 @@ def _ask(pod_scheduler: PodScheduler, demands: Demands, names: Sequence[str]) ->
         alone[word] = pod_decision.decision
     yield
     return _Answers(alone, JointAnswer(pod_scheduler.decide(demands, names, explain=True), headrooms))
+
+
+def _ask_without(
+    pod_scheduler: PodScheduler, demands: Demands, own: Reservation, scope: ExplanationScope
+) -> Generator[None, None, JointAnswer]:
+    """Ask as if a pod had not what it holds; its own node is not ranked, and only says why it would not take it."""
+    yield
+    fork = pod_scheduler.fork()
+    fork.cluster_state.forget(own.uid)
+    left_out = {*scope.barred, own.node}
+    elsewhere = fork.decide(demands, [name for name in scope.names if name not in left_out], explain=True)
+    yield
+    if own.node in scope.names:
+        elsewhere.refusals.update(fork.decide(demands, (own.node,), explain=True).refusals)
+    return JointAnswer(elsewhere, share_headrooms(demands, {}, fork.by_vendor, fork.cluster_state.quotas))
 
 
 def _combine(explanation: Explanation, demands: Demands, answers: _Answers) -> Explanation:

@@ -10,7 +10,7 @@ from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.explanation.cores import unit_of_cores
 from gpuloom.engine.explanation.depth import Depth
 from gpuloom.engine.explanation.details import detail_node, mark_closed, mark_held
-from gpuloom.engine.explanation.node_fork import Question
+from gpuloom.engine.explanation.node_fork import Question, fork_node
 from gpuloom.engine.explanation.obstacle import find_obstacle, in_order_of_placing
 from gpuloom.engine.explanation.rule_matrix import RuleMatrix, make_rule_matrix
 from gpuloom.engine.explanation.summing import count_reasons, group_nodes, group_refusals
@@ -111,6 +111,10 @@ class Study:
         decision.refusals = _know_other_vendors(decision.refusals, state.table, scope)
         matrix = make_rule_matrix(scheduler, fork.table, demand, request, headroom)
         answer = decision if joint is None else joint.decision_of(word)
+        if own is not None:
+            # What it holds is marked, not what it would get elsewhere.
+            refused = {} if joint is not None else _refuse_home(scope, demand, own, headroom)
+            answer = replace(answer, shares=(), refusals={**answer.refusals, **refused})
         return cls(scope, demand, own, headroom, decision, answer, matrix)
 
     @property
@@ -144,8 +148,9 @@ class Study:
         """Tell of the cluster as a whole."""
         refusals = self.answer.refusals
         ranking = self.answer.fitting.worst_first()[::-1]
-        fitting = len(ranking) + (1 if self.home else 0)
         names = self.scope.names
+        is_home_fitting = self.home in names and self.home not in {*refusals, *self.scope.barred}
+        fitting = len(ranking) + (1 if is_home_fitting else 0)
         return Explanation(
             pod=PodName(namespace=self.demand.namespace, name=self.demand.name),
             outcome=self.outcome,
@@ -251,6 +256,15 @@ def _know_other_vendors(
     """Say of nodes that have cards of other vendors only what the decision says of them: they are known."""
     others = [name for name in refusals if name not in table.positions and scope.has_cards(name)]
     return {**refusals, **dict.fromkeys(others, TOO_FEW)}
+
+
+def _refuse_home(
+    scope: ExplanationScope, demand: Demand, own: Reservation, headroom: Headroom
+) -> Mapping[str, Refusal]:
+    """Say why the node that a pod is on would not take it if it came now, nothing where it would."""
+    if own.node not in scope.names:
+        return {}
+    return fork_node(scope.scheduler, own.node, headroom, without=(own.uid,)).decide(demand).refusals
 
 
 def tell_outlook(best: str | None, ranking: Ranking, candidates: int, preferences: PlacementPreferences) -> str:
