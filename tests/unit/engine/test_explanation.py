@@ -192,6 +192,38 @@ def test_cores_that_are_bits_of_a_mask_are_missing_of_a_quota_as_many_as_they_ar
     assert device_told.cores == Amount(used=0, total=100)
 
 
+def test_a_later_container_is_told_what_the_earlier_leave_of_a_quota() -> None:
+    engine = Engine({"n1": [card("a", memory_mib=10_000)]})
+    engine.cluster.quotas.apply(quota("nvidia.com/gpumem", 10_000))
+    asked = pod(container("first", gpu=1, gpumem=6000), container("second", gpu=1, gpumem=6000))
+    found = card_of(ask(engine, asked), "a")
+    assert (found.reason, found.why) == ("ResourceQuotaNotFit", "asks 6,000 MiB; the namespace may take 4,000 more")
+
+
+def test_what_an_init_container_had_of_a_quota_a_later_one_may_have_on_the_same_card() -> None:
+    engine = Engine({"n1": [card("a"), card("b", healthy=False)]})
+    engine.cluster.quotas.apply(quota("nvidia.com/gpumem", 10_000))
+    engine.hold("n1", "a", cores=50)
+    second = container("second", gpu=1, gpumem=6000, gpucores=60)
+    asked = pod(second, init=[container("first", gpu=1, gpumem=8000)])
+    assert card_of(ask(engine, asked), "a").reason == "CardInsufficientCore"
+
+
+def test_a_later_container_is_told_that_it_must_have_the_card_of_the_earlier() -> None:
+    profile = next(one for one in load_default_profiles() if one.fit.same_card == "always")
+    pod_scheduler = PodScheduler(ClusterState(Catalog((profile,))), Options())
+    cards = NodeCards((card("a", count=1), card("b", count=1)))
+    pod_scheduler.cluster_state.register("n1", profile.word, cards)
+    limits = {profile.resources.count: "1"}
+    asked = pod(*[Container(name=name, resources=Resources(limits=limits)) for name in ("first", "second")])
+    demand = read_demand(asked, profile, Options())
+    told = finish(explain(ExplanationScope(pod_scheduler.by_vendor[profile.word], ("n1",)), demand))
+    assert sorted(one.reason for node in told.nodes for one in node.cards) == [
+        "CardNotFoundCustomFilterRule",
+        "CardTimeSlicingExhausted",
+    ]
+
+
 def test_of_several_containers_the_one_that_does_not_fit_is_told() -> None:
     engine = Engine({"n1": [card("a")]})
     asked = pod(container("first", gpu=1, gpumem=10_000), container("second", gpu=1, gpumem=9000))
@@ -208,6 +240,30 @@ def test_a_pod_is_not_in_its_own_way() -> None:
     assert (explanation.outcome, explanation.headline) == ("reserved", "holds cards of n1, unbound yet")
     assert card_of(explanation, "a").memory.used == 0
     assert card_of(explanation, "a").chosen
+
+
+def closed_under_its_pod() -> tuple[Engine, Pod]:
+    """A pod on a card that was closed since, and a node with another card."""
+    engine, asked = Engine({"n1": [card("a")], "n2": [card("b")]}), pod(gpu=1, gpumem=4000)
+    engine.place(asked, "n1")
+    engine.cluster.register("n1", NodeCards((card("a", healthy=False),)))
+    return engine, asked
+
+
+def test_a_pod_that_has_its_cards_has_only_those_marked() -> None:
+    explanation = ask(*closed_under_its_pod())
+    assert [one.uuid for node in explanation.nodes for one in node.cards if one.chosen] == ["a"]
+
+
+def test_a_pods_own_node_says_what_its_card_says() -> None:
+    node = node_of(ask(*closed_under_its_pod()), "n1")
+    assert (node.fits, node.refusal) == (False, "1/1 CardNotHealth")
+
+
+def test_a_pods_own_node_that_would_not_take_it_counts_among_those_that_do_not() -> None:
+    explanation = ask(*closed_under_its_pod())
+    assert (explanation.fitting, sum(group.fitting for group in explanation.groups)) == (1, 1)
+    assert [line for line in tell_explanation(explanation) if line.endswith(" more")] == []
 
 
 def test_cards_of_a_pod_that_has_some_are_told_as_those_without_it() -> None:

@@ -14,7 +14,7 @@ from gpuloom.engine.explanation.values import Explanation, NodeVerdict
 from gpuloom.engine.request.demand import read_demand
 from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.model.card import Card
-from gpuloom.wire.objects import Pod
+from gpuloom.wire.objects import ObjectMeta, Pod, ResourceQuota, ResourceQuotaSpec
 
 ALL = Depth(most_nodes=100, most_names=100)
 
@@ -31,10 +31,16 @@ cards = st.fixed_dictionaries(
 holders = st.tuples(
     st.integers(0, 3), st.integers(0, 3), st.sampled_from([0, 1000, 3000, 7000]), st.sampled_from([0, 30, 100])
 )
-limits: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
-    {"gpu": st.integers(1, 3)},
-    optional={"gpumem": st.sampled_from([500, 3000, 7000, 20_000]), "gpucores": st.sampled_from([10, 60, 100])},
-)
+
+
+def ask_for(gpus: st.SearchStrategy[int]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries(
+        {"gpu": gpus},
+        optional={"gpumem": st.sampled_from([500, 3000, 7000, 20_000]), "gpucores": st.sampled_from([10, 60, 100])},
+    )
+
+
+limits = ask_for(st.integers(1, 3))
 annotations = st.fixed_dictionaries(
     {}, optional={"nvidia.com/use-gputype": st.just("L4"), "hami.io/node-scheduler-policy": st.just("spread")}
 )
@@ -60,6 +66,14 @@ def clusters(draw: st.DrawFn) -> Engine:
 def pods(draw: st.DrawFn) -> Pod:
     asked = [container(f"c{at}", **one) for at, one in enumerate(draw(st.lists(limits, min_size=1, max_size=2)))]
     return pod(*asked, annotations=draw(annotations))
+
+
+@st.composite
+def pods_with_init(draw: st.DrawFn) -> Pod:
+    """Pods of which each container asks for one card."""
+    one, sidecar = ask_for(st.just(1)), draw(st.booleans())
+    asked = [container(f"c{at}", **each) for at, each in enumerate(draw(st.lists(one, min_size=1, max_size=2)))]
+    return pod(*asked, init=[container("i", sidecar=sidecar, **draw(one))], annotations=draw(annotations))
 
 
 def ask(engine: Engine, asked: Pod) -> Explanation:
@@ -88,6 +102,15 @@ def test_it_says_what_the_decision_did(engine: Engine, asked: Pod) -> None:
 def test_the_cards_add_up_to_the_nodes_words(engine: Engine, asked: Pod) -> None:
     for node in ask(engine, asked).nodes:
         if not node.fits and node.refusal != "NodeInsufficientDevice":
+            assert node.refusal == count_words(node)
+
+
+@given(clusters(), pods_with_init(), st.sampled_from([0, 1000, 4000, 9000, 30_000]))
+def test_the_cards_of_a_later_container_add_up_under_a_quota(engine: Engine, asked: Pod, memory_mib: int) -> None:
+    spec = ResourceQuotaSpec(hard={"limits.nvidia.com/gpumem": str(memory_mib)})
+    engine.cluster.quotas.apply(ResourceQuota(metadata=ObjectMeta(name="q", namespace="default"), spec=spec))
+    for node in ask(engine, asked).nodes:
+        if not node.fits:
             assert node.refusal == count_words(node)
 
 

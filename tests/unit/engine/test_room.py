@@ -1,37 +1,103 @@
 """How many pods there is room for, held against placing them one by one."""
 
+from collections.abc import Mapping, Sequence
+
 import pytest
-from builders import NVIDIA, Engine, card, container, pod
+from builders import card, container, pod
 
-from gpuloom.engine.planning.capacity import MOST_PLACED, Capacity, count_capacity, intersect_capacities
-from gpuloom.engine.request.demand import read_demand
-from gpuloom.model.request_columns import Headroom
-from gpuloom.wire.objects import ObjectMeta, Pod, ResourceQuota, ResourceQuotaSpec
+from gpuloom.engine.decision.imagined import imagine_reservation
+from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
+from gpuloom.engine.planning.capacity import MOST_PLACED, Capacity, count_capacity
+from gpuloom.engine.request.demand import Demands, Phase, read_demands
+from gpuloom.engine.request.options import Options
+from gpuloom.engine.state.card_table import NodeCards
+from gpuloom.engine.state.cluster_state import ClusterState
+from gpuloom.engine.state.ledger import Reservation, ReservationStatus
+from gpuloom.model.card import Card
+from gpuloom.model.share import Share
+from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.scheduler.timeslice import run_to_end
+from gpuloom.wire.objects import Container, ObjectMeta, Pod, ResourceQuota, ResourceQuotaSpec, Resources
+
+CATALOG = SchedulerSettings().catalog
+PACKED = {"hami.io/gpu-scheduler-policy": "binpack"}
 
 
-def count(engine: Engine, asked: Pod) -> Capacity:
-    demand = read_demand(asked, NVIDIA, engine.options)
-    decision = engine.decide(asked, explain=True)
-    if engine.cluster.quotas.limits(asked.namespace):
-        headroom = engine.cluster.quotas.headroom(asked.namespace, NVIDIA, engine.cluster.ledger)
-    else:
-        headroom = Headroom()
-    return count_capacity(engine.vendor_scheduler, demand, decision, headroom)
+def fleet(nodes: Mapping[str, Sequence[Card]], options: Options | None = None) -> PodScheduler:
+    cluster = ClusterState(CATALOG)
+    for name, cards in nodes.items():
+        cluster.register(name, "NVIDIA", NodeCards(tuple(cards)))
+    return PodScheduler(cluster, options or Options())
 
 
-def place_all(engine: Engine, asked: Pod) -> int:
+def hold(scheduler: PodScheduler, node: str, uuid: str, *, memory_mib: int, cores: int = 0) -> None:
+    shares = {"NVIDIA": ((Share(uuid, "NVIDIA", memory_mib, cores),),)}
+    reservation = Reservation(uuid, "other", uuid, node, shares, (Phase.REGULAR,), ReservationStatus.CONFIRMED, 0.0)
+    scheduler.cluster_state.assume(reservation)
+
+
+def limit(scheduler: PodScheduler, resource: str, amount: int) -> None:
+    spec = ResourceQuotaSpec(hard={f"limits.{resource}": str(amount)})
+    scheduler.cluster_state.quotas.apply(ResourceQuota(metadata=ObjectMeta(name="q", namespace="default"), spec=spec))
+
+
+def read(scheduler: PodScheduler, asked: Pod) -> Demands:
+    return read_demands(asked, CATALOG, scheduler.options)
+
+
+def count(scheduler: PodScheduler, asked: Pod, limits: Mapping[str, int] | None = None) -> Capacity:
+    demands = read(scheduler, asked)
+    decision = scheduler.decide(demands, tuple(scheduler.cluster_state.nodes), explain=True)
+    for _ in decision.complete():
+        pass
+    return run_to_end(count_capacity(scheduler, demands, decision, limits or {}))
+
+
+def place_all(scheduler: PodScheduler, asked: Pod) -> int:
+    demands = read(scheduler, asked)
     for number in range(MOST_PLACED):
-        one = pod(*asked.containers, name=f"p{number}", annotations=dict(asked.annotations))
-        if engine.place(one).node is None:
+        decision = scheduler.decide(demands, tuple(scheduler.cluster_state.nodes))
+        if decision.node is None:
             return number
+        demand, uid = next(iter(demands.values())), f"p{number}"
+        held = imagine_reservation(demand, decision.node, decision.shares, decision.instances, uid=uid)
+        scheduler.cluster_state.assume(held)
     raise AssertionError("too many")
 
 
-def crowded() -> Engine:
-    engine = Engine({"n1": [card("a"), card("b"), card("c")], "n2": [card("d", memory_mib=8000), card("e", count=2)]})
-    engine.hold("n1", "a", memory_mib=9000, cores=50)
-    engine.hold("n2", "e", memory_mib=1000)
-    return engine
+def crowded() -> PodScheduler:
+    scheduler = fleet({"n1": [card("a"), card("b"), card("c")], "n2": [card("d", memory_mib=8000), card("e", count=2)]})
+    hold(scheduler, "n1", "a", memory_mib=9000, cores=50)
+    hold(scheduler, "n2", "e", memory_mib=1000)
+    return scheduler
+
+
+def uneven() -> PodScheduler:
+    """One card with more room than two others."""
+    scheduler = fleet({"n1": [card("a", memory_mib=16_000), card("b"), card("c")]})
+    hold(scheduler, "n1", "b", memory_mib=8000)
+    hold(scheduler, "n1", "c", memory_mib=8000)
+    return scheduler
+
+
+def two_sizes() -> PodScheduler:
+    return fleet({"n1": [card("a", memory_mib=10_000, count=100)], "n2": [card("b", memory_mib=40_000, count=100)]})
+
+
+def two_vendors() -> PodScheduler:
+    scheduler = fleet({"n1": [card("a")], "n2": [card("b")]})
+    scheduler.cluster_state.register("n2", "DCU", NodeCards((card("d"),)))
+    hold(scheduler, "n1", "a", memory_mib=9000)
+    return scheduler
+
+
+def dcu() -> dict[str, str]:
+    return {"hygon.com/dcunum": "1", "hygon.com/dcumem": "500", "hygon.com/dcucores": "10"}
+
+
+def of_two_vendors() -> Pod:
+    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1000", **dcu()}
+    return pod(Container(name="main", resources=Resources(limits=limits)))
 
 
 @pytest.mark.parametrize(
@@ -57,18 +123,72 @@ def test_pods_with_several_containers_are_placed_one_by_one() -> None:
     assert (room.pods, room.is_least) == (place_all(crowded(), asked), False)
 
 
+def test_pods_of_several_cards_take_those_that_their_policy_takes() -> None:
+    asked = pod(gpu=2, gpumem=8000, annotations=PACKED)
+    assert count(uneven(), asked).pods == place_all(uneven(), asked) == 1
+
+
+def test_pods_that_want_whole_cards_are_counted_beyond_the_bound() -> None:
+    many = fleet({f"n{at}": [card(f"c{at}-{place}") for place in range(8)] for at in range(MOST_PLACED)})
+    room = count(many, pod(gpu=4, gpucores=100))
+    assert (room.pods, room.is_least) == (2 * MOST_PLACED, False)
+
+
 def test_counting_one_by_one_ends_somewhere() -> None:
-    many = Engine({f"n{i}": [card(f"c{i}", count=100)] for i in range(10)})
+    many = fleet({f"n{i}": [card(f"c{i}", count=100)] for i in range(10)})
     asked = pod(container("one", gpu=1, gpumem=10), container("two", gpu=1, gpumem=10))
     room = count(many, asked)
     assert (room.pods, room.is_least) == (MOST_PLACED, True)
 
 
+def test_counting_one_by_one_decides_no_more_often_than_pods_are_placed_at_most(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    many = fleet({f"n{at}": [card(f"c{at}")] for at in range(2 * MOST_PLACED)})
+    asked = read(many, pod(container("one", gpu=1, gpumem=10), container("two", gpu=1, gpumem=10)))
+    decision, looked_at, decide = many.decide(asked, tuple(many.cluster_state.nodes)), list[int](), PodScheduler.decide
+
+    def note(scheduler: PodScheduler, demands: Demands, names: Sequence[str]) -> PodDecision:
+        looked_at.append(len(names))
+        return decide(scheduler, demands, names)
+
+    monkeypatch.setattr(PodScheduler, "decide", note)
+    run_to_end(count_capacity(many, asked, decision))
+    assert (len(looked_at), max(looked_at)) == (MOST_PLACED, MOST_PLACED)
+
+
+def test_a_node_gets_no_more_than_its_limit() -> None:
+    asked = pod(container("one", gpu=1, gpumem=100), container("two", gpu=1, gpumem=100))
+    assert count(crowded(), asked, {"n1": 2, "n2": 0}).by_node == (("n1", 2),)
+
+
 def test_a_quota_ends_the_count() -> None:
-    engine = Engine({"n1": [card("a"), card("b")]})
-    spec = ResourceQuotaSpec(hard={"limits.nvidia.com/gpumem": "7000"})
-    engine.cluster.quotas.apply(ResourceQuota(metadata=ObjectMeta(name="q", namespace="default"), spec=spec))
-    assert count(engine, pod(gpu=1, gpumem=3000)).pods == 2
+    scheduler = fleet({"n1": [card("a"), card("b")]})
+    limit(scheduler, "nvidia.com/gpumem", 7000)
+    assert count(scheduler, pod(gpu=1, gpumem=3000)).pods == 2
+
+
+@pytest.mark.parametrize("policy", ["binpack", "spread"])
+def test_a_quota_is_used_up_in_the_order_in_which_nodes_are_taken(policy: str) -> None:
+    asked = pod(gpu=1, gpumem_percentage=5, annotations={"hami.io/node-scheduler-policy": policy})
+    counted, placed = two_sizes(), two_sizes()
+    for scheduler in (counted, placed):
+        limit(scheduler, "nvidia.com/gpumem", 20_000)
+    assert count(counted, asked).pods == place_all(placed, asked)
+
+
+def test_a_quota_that_does_not_count_in_decisions_does_not_end_the_count() -> None:
+    scheduler = PodScheduler(two_vendors().cluster_state, Options(quota_in_fit="hami"))
+    limit(scheduler, "hygon.com/dcumem", 600)
+    asked = pod(Container(name="main", resources=Resources(limits=dcu())))
+    assert count(scheduler, asked).pods == 10
+
+
+def test_pods_of_several_vendors_use_up_quotas_only_where_all_cards_are() -> None:
+    counted, placed = two_vendors(), two_vendors()
+    for scheduler in (counted, placed):
+        limit(scheduler, "nvidia.com/gpumem", 4000)
+    assert count(counted, of_two_vendors()).by_node == (("n2", place_all(placed, of_two_vendors())),)
 
 
 def test_nodes_with_most_room_come_first() -> None:
@@ -76,12 +196,9 @@ def test_nodes_with_most_room_come_first() -> None:
 
 
 def test_counting_changes_nothing() -> None:
-    engine = crowded()
-    before = engine.cluster.table.cards.used_memory_mib.tolist()
-    count(engine, pod(gpu=1, gpumem=3000))
-    assert engine.cluster.table.cards.used_memory_mib.tolist() == before
-
-
-def test_pods_that_need_several_vendors_find_the_room_that_all_of_them_have_on_one_node() -> None:
-    rooms = [Capacity(7, False, (("n1", 5), ("n2", 2))), Capacity(9, False, (("n2", 6), ("n1", 3)))]
-    assert intersect_capacities(rooms) == Capacity(5, False, (("n1", 3), ("n2", 2)))
+    scheduler = crowded()
+    table = scheduler.cluster_state["NVIDIA"].table
+    before = table.cards.used_memory_mib.tolist()
+    for asked in (pod(gpu=1, gpumem=3000), pod(gpu=2, gpumem=3000)):
+        count(scheduler, asked)
+    assert table.cards.used_memory_mib.tolist() == before

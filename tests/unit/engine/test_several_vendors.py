@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from builders import card
 
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
@@ -105,6 +106,15 @@ def test_a_pod_that_has_its_cards_says_how_many_of_which_vendor() -> None:
     ]
 
 
+def test_a_pod_that_has_its_cards_fits_elsewhere_only_where_all_vendors_do() -> None:
+    both = {"NVIDIA": 16 * GIB, "DCU": 16 * GIB}
+    fleet = cluster(n1=both, n2={"DCU": 16 * GIB}, n3=both)
+    hold(fleet, "p", {word: ((Share(f"{word}-n1", word, GIB, 0),), ()) for word in sorted(BOTH)})
+    told = ask(fleet)
+    assert ({node.name for node in told.nodes if node.fits}, told.fitting) == ({"n1", "n3"}, 2)
+    assert [one.uuid for node in told.nodes for one in node.cards if one.chosen] == ["DCU-n1"]
+
+
 def test_the_text_names_each_vendor_and_its_reasons() -> None:
     lines = list(tell_explanation(ask(cluster(n1={"NVIDIA": 16 * GIB, "DCU": 4 * GIB}))))
     assert f"{VENDORS_TITLE}:" in lines
@@ -113,13 +123,53 @@ def test_the_text_names_each_vendor_and_its_reasons() -> None:
     assert "  regular container c0 asks for 1 card, 8,192 MiB and no limit of cores of NVIDIA" in lines
 
 
-def test_of_one_vendor_nothing_is_told_apart() -> None:
-    fleet = cluster(n1={"NVIDIA": 16 * GIB})
+def ask_nvidia(fleet: ClusterState, *, memory_mib: int = 8 * GIB) -> Explanation:
+    """Explain a pod that asks for a card of NVIDIA only."""
     pod_scheduler = PodScheduler(fleet, Options())
-    resources = Resources(limits={"nvidia.com/gpu": "1"})
+    resources = Resources(limits={"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(memory_mib)})
     asked = Pod(metadata=ObjectMeta(uid="p"), spec=PodSpec(containers=[Container(name="c", resources=resources)]))
     demands = {"NVIDIA": read_demand(asked, fleet.catalog["NVIDIA"], pod_scheduler.options)}
-    told = finish(
-        explain_all(pod_scheduler, demands, lambda word: ExplanationScope(pod_scheduler.by_vendor[word], ("n1",)))
+    names = (*fleet.nodes, "unknown")
+    return finish(
+        explain_all(pod_scheduler, demands, lambda word: ExplanationScope(pod_scheduler.by_vendor[word], names))
     )
-    assert told.vendors == ()
+
+
+def test_of_one_vendor_nothing_is_told_apart() -> None:
+    assert ask_nvidia(cluster(n1={"NVIDIA": 16 * GIB})).vendors == ()
+
+
+@pytest.mark.parametrize("memory_mib", [GIB, 20 * GIB], ids=["fits", "fits nowhere"])
+def test_a_node_with_cards_of_another_vendor_only_is_known(memory_mib: int) -> None:
+    told = ask_nvidia(cluster(n1={"NVIDIA": 16 * GIB}, n2={"DCU": 16 * GIB}), memory_mib=memory_mib)
+    refused = {name: one.text for one in told.refused for name in one.names}
+    assert (refused["n2"], refused["unknown"]) == ("NodeInsufficientDevice", "node unregistered")
+
+
+def once_together() -> ClusterState:
+    """Nodes of which NVIDIA alone would take n1 rather than n2: more of its card is in use."""
+    both = {"NVIDIA": 16 * GIB, "DCU": 16 * GIB}
+    fleet = cluster(n1={"NVIDIA": 16 * GIB}, n2=both, n3={"DCU": 16 * GIB}, n4={"DCU": 16 * GIB})
+    hold(fleet, "x", {"NVIDIA": ((Share("NVIDIA-n1", "NVIDIA", 4 * GIB, 0),),)})
+    return fleet
+
+
+def test_a_node_that_one_vendor_alone_would_take_is_not_told_to_fit() -> None:
+    told = ask(once_together())
+    assert told.headline == "fits on 1 of 4 nodes: n2"
+    assert [node.name for node in told.nodes if node.fits] == ["n2"]
+
+
+def test_cards_are_marked_on_the_node_that_all_vendors_take() -> None:
+    told = ask(once_together())
+    assert [one.uuid for node in told.nodes for one in node.cards if one.chosen] == ["NVIDIA-n2"]
+
+
+def test_groups_of_nodes_count_those_that_all_vendors_take() -> None:
+    told = ask(once_together())
+    assert sum(group.fitting for group in told.groups) == told.fitting == 1
+
+
+def test_of_nodes_that_fit_apart_only_none_is_told_to_fit() -> None:
+    told = ask(cluster(n1={"NVIDIA": 16 * GIB}, n2={"DCU": 16 * GIB}))
+    assert {node.name: node.refusal for node in told.nodes} == dict.fromkeys(("n1", "n2"), "NodeInsufficientDevice")

@@ -12,6 +12,7 @@ from unit.vendors.test_quotas import CATALOG, Asked, ask_for, choose, describe_n
 from gpuloom.engine.planning.capacity import count_capacity
 from gpuloom.scheduler.recording import Player
 from gpuloom.scheduler.recording.explanation import Explainer
+from gpuloom.scheduler.timeslice import run_to_end
 from gpuloom.vendors.profile import Profile
 from gpuloom.wire.admission import decode_pod
 
@@ -74,10 +75,9 @@ async def test_so_many_pods_have_room_as_can_be_decided_about(profile: Profile) 
     asked = plain(profile)
     player = await prepare(profile)
     state = player.process.parts.state
-    ((word, demand),) = state.read_demands(decode_pod(msgspec.json.encode(describe_pod(asked)))).items()
-    vendor_scheduler = state.pod_scheduler.by_vendor[word]
-    decision = vendor_scheduler.decide(demand, vendor_scheduler.look_up(["node1"]), explain=True)
-    room = count_capacity(vendor_scheduler, demand, decision, vendor_scheduler.headroom(demand))
+    demands = state.read_demands(decode_pod(msgspec.json.encode(describe_pod(asked))))
+    decision = state.pod_scheduler.decide(demands, ["node1"], explain=True)
+    room = run_to_end(count_capacity(state.pod_scheduler, demands, decision))
     placed = 0
     while placed <= room.pods and await choose(player, asked, f"p{placed}") == "fits":
         placed += 1

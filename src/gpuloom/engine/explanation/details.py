@@ -6,27 +6,19 @@ import msgspec
 import numpy as np
 
 from gpuloom.engine.decision.decision import Decision
-from gpuloom.engine.decision.imagined import imagine_reservation
-from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.explanation.cores import asked_in_per_cent, in_per_cent, unit_of_cores
-from gpuloom.engine.explanation.node_fork import NodeFork, fork_node
 from gpuloom.engine.explanation.numbers import Facts, tell_numbers
-from gpuloom.engine.explanation.rule_matrix import RuleMatrix, make_rule_matrix
+from gpuloom.engine.explanation.rule_matrix import RuleMatrix
 from gpuloom.engine.explanation.values import Amount, CardVerdict, Closer, NodeVerdict, PartName, PodName, ScorePart
-from gpuloom.engine.request.demand import ContainerDemand, Demand
+from gpuloom.engine.request.demand import Demand
 from gpuloom.engine.scoring.card_scores import part_cards, score_cards
 from gpuloom.engine.state.card_table import NO_NODE, CardTable
 from gpuloom.engine.state.closings import Closing
 from gpuloom.engine.state.ledger import Reservation, card_id
 from gpuloom.engine.state.vendor_state import VendorState
 from gpuloom.model.cards import Cards
-from gpuloom.model.request_columns import Headroom, RequestColumns
+from gpuloom.model.request_columns import RequestColumns
 from gpuloom.vendors.profile import Profile
-
-
-def in_order_of_placing(demand: Demand) -> list[int]:
-    """Return the places of the containers that ask for cards, the one that is placed first at the front."""
-    return [place for place, container in demand.in_order_of_placing if container.request is not None]
 
 
 def detail_node(
@@ -73,46 +65,6 @@ def mark_closed(verdict: NodeVerdict, state: VendorState) -> NodeVerdict:
 def tell_closers(closings: Iterable[Closing]) -> tuple[Closer, ...]:
     """Say who closes a card, and why."""
     return tuple(Closer(pod=PodName(namespace=one.namespace, name=one.name), cause=one.cause) for one in closings)
-
-
-def find_obstacle(
-    scheduler: VendorScheduler, name: str, demand: Demand, headroom: Headroom, own: str
-) -> RuleMatrix | None:
-    """Find the first container that does not fit on a node beside those placed before it, and its view of the cards.
-
-    None where every container fits. Only of use where several containers ask for cards.
-    """
-    node = fork_node(scheduler, name, headroom, without=(own,))
-    places = in_order_of_placing(demand)
-    for count, place in enumerate(places):
-        if not node.fits(_only(demand, places[: count + 1])):
-            _assume_earlier(node, demand, places[:count])
-            request = demand.containers[place].request
-            if request is not None:
-                return make_rule_matrix(node.scheduler, node.state.table, demand, request, headroom)
-    return None
-
-
-def _only(demand: Demand, places: Sequence[int]) -> Demand:
-    """Return the demand as if only these containers asked for cards."""
-    containers = tuple(
-        one if place in places else ContainerDemand(one.name, one.phase, None)
-        for place, one in enumerate(demand.containers)
-    )
-    return msgspec.structs.replace(demand, containers=containers)
-
-
-def _assume_earlier(node: NodeFork, demand: Demand, earlier: Sequence[int]) -> None:
-    """Put the containers that run beside one on the node; init containers run alone, after one another."""
-    phases = [demand.containers[at].phase for at in earlier]
-    beside = [at for at, phase in zip(earlier, phases, strict=True) if phase.value != "init"]
-    if not beside:
-        return
-    decision = node.decide(_only(demand, beside))
-    if decision.node is None:
-        return
-    shares = {node.scheduler.profile.word: decision.shares}
-    node.come(imagine_reservation(demand, node.name, shares, decision.instances))
 
 
 def _detail_cards(matrix: RuleMatrix, position: int, demand: Demand, chosen: set[str]) -> list[CardVerdict]:

@@ -6,7 +6,7 @@ import msgspec
 
 from gpuloom.engine.explanation.depth import STANDARD, Depth
 from gpuloom.engine.explanation.remedies import find_remedies
-from gpuloom.engine.explanation.study import ExplanationScope, Study
+from gpuloom.engine.explanation.study import ExplanationScope, JointAnswer, Study
 from gpuloom.engine.explanation.values import Explanation, NodeVerdict, Remedy
 from gpuloom.engine.request.demand import Demand
 
@@ -21,19 +21,22 @@ def finish(steps: Generator[None, None, Explanation]) -> Explanation:
             return explanation
 
 
-def explain(scope: ExplanationScope, demand: Demand, depth: Depth = STANDARD) -> Generator[None, None, Explanation]:
+def explain(
+    scope: ExplanationScope, demand: Demand, depth: Depth = STANDARD, joint: JointAnswer | None = None
+) -> Generator[None, None, Explanation]:
     """Explain a pod that asks for cards. What it holds itself is not in its own way.
 
+    With ``joint`` the cards of one vendor are told of, and of nodes what all vendors say that the pod asks for.
     Everything that is told of the whole cluster is found out before the first step ends.
     Raises ValueError when the demand asks for no card.
     """
-    study = Study.make(scope, demand)
+    study = Study.make(scope, demand, joint)
     yield
     causes = study.causes()
     summary = study.sum_up(causes, depth)
     yield
     remedies: tuple[Remedy, ...] = ()
-    if depth.remedies and study.outcome == "does not fit":
+    if depth.remedies and study.lacks_cards:
         remedies = yield from find_remedies(study.question(depth))
     details: list[NodeVerdict] = []
     for name in study.choose_nodes(depth, remedies):

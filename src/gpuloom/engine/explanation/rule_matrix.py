@@ -1,8 +1,10 @@
 """All cards of the cluster at one moment, with everything that every rule says about them for one request."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
+from msgspec.structs import replace
 
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.filtering.equivalence_class import classify
@@ -80,11 +82,22 @@ def name_rules(scheduler: VendorScheduler) -> tuple[NamedRule, ...]:
 
 
 def make_rule_matrix(
-    scheduler: VendorScheduler, table: CardTable, demand: Demand, request: Request, headroom: Headroom
+    scheduler: VendorScheduler,
+    table: CardTable,
+    demand: Demand,
+    request: Request,
+    headroom: Headroom,
+    *,
+    keep_to: Collection[str] = (),
 ) -> RuleMatrix:
-    """Ask every rule about every card of a table, for one request."""
+    """Ask every rule about every card of a table, for one request.
+
+    keep_to  cards that the pod has already on the only node, where all of its containers must get the same
+    """
     compiled = scheduler.compiled
     required = make_request_columns(compiled, table, classify(compiled, demand, request, headroom))
+    if keep_to:
+        required = replace(required, other_than_earlier_card=_other_than(table, keep_to))
     cards = adjust_cards(table.cards, required)
     checks = name_rules(scheduler)
     codes = np.zeros(len(table.cards), np.uint8)
@@ -98,3 +111,9 @@ def make_rule_matrix(
     # Rows that belong to no node count for nothing.
     bits[cards.node == NO_NODE] = -1
     return RuleMatrix(scheduler.profile, table, cards, required, request, checks, codes, bits)
+
+
+def _other_than(table: CardTable, earlier: Collection[str]) -> Flags:
+    """Mark all cards but the one that a pod has already; all where it has several."""
+    taken = np.array([uuid in earlier for uuid in table.uuids], bool)
+    return ~taken if np.count_nonzero(taken) == 1 else np.ones(len(taken), bool)

@@ -1,20 +1,22 @@
 """A pod that asks several vendors: what each of them says, and what they say together (vendors 0.3).
 
-Told card by card is the vendor of whose cards the fewest nodes would do; the others are summed up beside it.
+Told card by card is the vendor of whose cards the fewest nodes would do; the others are summed up beside it. Nodes fit
+where all vendors do.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
+from gpuloom.engine.decision.shared_quotas import share_headrooms
 from gpuloom.engine.explanation.depth import STANDARD, Depth
 from gpuloom.engine.explanation.explain import explain
-from gpuloom.engine.explanation.study import ExplanationScope, tell_asks, tell_outlook
-from gpuloom.engine.explanation.summing import count_reasons, group_refusals
-from gpuloom.engine.explanation.values import ContainerRequest, Explanation, Ranked, Remedy, VendorVerdict
+from gpuloom.engine.explanation.study import ExplanationScope, JointAnswer, tell_asks
+from gpuloom.engine.explanation.summing import count_reasons
+from gpuloom.engine.explanation.values import ContainerRequest, Explanation, Remedy, VendorVerdict
 from gpuloom.engine.request.demand import Demand, Demands
 from gpuloom.engine.state.ledger import Reservation
 
@@ -29,7 +31,7 @@ class _Answers:
     """What each vendor says alone, and all together."""
 
     alone: Mapping[str, Decision]
-    together: Decision
+    together: JointAnswer
 
     @property
     def obstacle(self) -> str:
@@ -45,49 +47,58 @@ def explain_all(
     Raises ValueError when the demands ask for no card.
     """
     words = sorted(demands)
+    scopes = {word: replace(scope_of(word), has_cards=pod_scheduler.cluster_state.has) for word in words}
     if len(words) == 1:
-        return (yield from explain(scope_of(words[0]), demands[words[0]], depth))
+        return (yield from explain(scopes[words[0]], demands[words[0]], depth))
     asks = _tell_asks(pod_scheduler, demands)
     own = pod_scheduler.by_vendor[words[0]].state.ledger.find(demands[words[0]].uid)
     if own is not None:
-        explanation = yield from explain(scope_of(words[0]), demands[words[0]], depth)
+        scope = scopes[words[0]]
+        joint = yield from _ask_without(pod_scheduler, demands, own, scope)
+        explanation = yield from explain(scope, demands[words[0]], depth, joint)
         return msgspec.structs.replace(explanation, asks=asks, vendors=_tell_held(own, words))
-    scope = scope_of(words[0])
+    scope = scopes[words[0]]
     answers = yield from _ask(pod_scheduler, demands, [name for name in scope.names if name not in scope.barred])
     word = answers.obstacle
-    explanation = yield from explain(scope_of(word), demands[word], depth)
-    told = _combine(explanation, demands, answers, scope, depth)
+    explanation = yield from explain(scopes[word], demands[word], depth, answers.together)
+    told = _combine(explanation, demands, answers)
     return msgspec.structs.replace(told, asks=asks)
 
 
 def _ask(pod_scheduler: PodScheduler, demands: Demands, names: Sequence[str]) -> Generator[None, None, _Answers]:
+    by_vendor, quotas = pod_scheduler.by_vendor, pod_scheduler.cluster_state.quotas
+    headrooms = share_headrooms(demands, {}, by_vendor, quotas)
     alone = {}
     for word, demand in demands.items():
         yield
-        pod_decision = pod_scheduler.decide({word: demand}, names, explain=True)
+        pod_decision = pod_scheduler.decide({word: demand}, names, explain=True, headrooms=headrooms)
         yield from pod_decision.complete()
         alone[word] = pod_decision.decision
     yield
-    return _Answers(alone, pod_scheduler.decide(demands, names, explain=True).decision)
+    return _Answers(alone, JointAnswer(pod_scheduler.decide(demands, names, explain=True), headrooms))
 
 
-def _combine(
-    explanation: Explanation, demands: Demands, answers: _Answers, scope: ExplanationScope, depth: Depth
-) -> Explanation:
-    """Put what holds for all vendors in the place of what holds for one."""
-    together, fitting = answers.together, len(answers.together.fitting)
-    word = answers.obstacle
-    others = {other: one for other, one in answers.alone.items() if other != word}
-    are_apart = not fitting and all(len(one.fitting) for one in answers.alone.values())
-    ranking = together.fitting.best_first(depth.most_names)
+def _ask_without(
+    pod_scheduler: PodScheduler, demands: Demands, own: Reservation, scope: ExplanationScope
+) -> Generator[None, None, JointAnswer]:
+    """Ask as if a pod had not what it holds; its own node is not ranked, and only says why it would not take it."""
+    yield
+    fork = pod_scheduler.fork()
+    fork.cluster_state.forget(own.uid)
+    left_out = {*scope.barred, own.node}
+    elsewhere = fork.decide(demands, [name for name in scope.names if name not in left_out], explain=True)
+    yield
+    if own.node in scope.names:
+        elsewhere.refusals.update(fork.decide(demands, (own.node,), explain=True).refusals)
+    return JointAnswer(elsewhere, share_headrooms(demands, {}, fork.by_vendor, fork.cluster_state.quotas))
+
+
+def _combine(explanation: Explanation, demands: Demands, answers: _Answers) -> Explanation:
+    """Add what each vendor says, and leave out what would help one of them only."""
+    others = {other: one for other, one in answers.alone.items() if other != answers.obstacle}
+    are_apart = not explanation.fitting and all(len(one.fitting) for one in answers.alone.values())
     return msgspec.structs.replace(
         explanation,
-        outcome="does not fit" if together.node is None else "fits",
-        headline=tell_outlook(together.node, together.fitting, len(scope.names), demands[word].preferences),
-        fitting=fitting,
-        ranking=tuple(Ranked(node=node, score=round(score, 4)) for node, score in ranking),
-        reasons=count_reasons(together.refusals),
-        refused=group_refusals(together.refusals, scope.barred, depth.most_names),
         remedies=tuple(remedy for remedy in explanation.remedies if _helps_all(remedy, others)),
         vendors=tuple(_tell(one, demands[one], answers.alone[one]) for one in sorted(demands)),
         notes=(*explanation.notes, NOT_TOGETHER) if are_apart else explanation.notes,

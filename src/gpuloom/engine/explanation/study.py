@@ -1,14 +1,17 @@
 """One pod before the cluster as it was when the question came: decision, columns, and what follows from them."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpuloom.engine.decision.decision import Decision
+from gpuloom.engine.decision.pod_scheduler import PodDecision
+from gpuloom.engine.decision.vendor_intersection import TOO_FEW
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.explanation.cores import unit_of_cores
 from gpuloom.engine.explanation.depth import Depth
-from gpuloom.engine.explanation.details import detail_node, find_obstacle, in_order_of_placing, mark_closed, mark_held
-from gpuloom.engine.explanation.node_fork import Question
+from gpuloom.engine.explanation.details import detail_node, mark_closed, mark_held
+from gpuloom.engine.explanation.node_fork import Question, fork_node
+from gpuloom.engine.explanation.obstacle import find_obstacle, in_order_of_placing
 from gpuloom.engine.explanation.rule_matrix import RuleMatrix, make_rule_matrix
 from gpuloom.engine.explanation.summing import count_reasons, group_nodes, group_refusals
 from gpuloom.engine.explanation.values import (
@@ -27,8 +30,9 @@ from gpuloom.engine.filtering.rules import DependsOn
 from gpuloom.engine.request.demand import Demand, PlacementPreferences
 from gpuloom.engine.scoring.fragmentation_policy import FragmentationPolicy
 from gpuloom.engine.scoring.ranking import Ranking
-from gpuloom.engine.state.card_table import NO_NODE
+from gpuloom.engine.state.card_table import NO_NODE, CardTable
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
+from gpuloom.model.refusal import Refusal
 from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
 from gpuloom.model.request_columns import Headroom
 from gpuloom.model.share import Share
@@ -44,6 +48,7 @@ class ExplanationScope:
     barred  nodes that kube-scheduler would not offer, and why
     tell_absence  says why a node has no cards
     tell_cores  says how many per cent of its card's cores a share is, by node and vendor
+    has_cards   tells of which nodes cards of any vendor are known
     """
 
     scheduler: VendorScheduler
@@ -51,21 +56,42 @@ class ExplanationScope:
     barred: Mapping[str, str] = field(default_factory=dict)
     tell_absence: Callable[[str], str] = lambda _name: ""
     tell_cores: Callable[[str, str, Share], int] = lambda _node, _word, share: share.cores
+    has_cards: Callable[[str], bool] = lambda _name: False
+
+
+@dataclass(frozen=True, slots=True)
+class JointAnswer:
+    """What all vendors that a pod asks for say together.
+
+    headrooms  what quotas leave of each vendor's cards when the others have theirs, where that is less
+    """
+
+    pod_decision: PodDecision
+    headrooms: Mapping[str, Headroom]
+
+    def decision_of(self, word: str) -> Decision:
+        """Return the decision with the cards of one vendor."""
+        return replace(self.pod_decision.decision, shares=self.pod_decision.shares.get(word, ()))
 
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """One pod before the cluster as it was when the question came."""
+    """One pod before the cluster as it was when the question came.
+
+    decision  over the cards of the one vendor
+    answer    what is told: the same, or what all vendors say together that the pod asks for
+    """
 
     scope: ExplanationScope
     demand: Demand
     own: Reservation | None
     headroom: Headroom
     decision: Decision
+    answer: Decision
     matrix: RuleMatrix
 
     @classmethod
-    def make(cls, scope: ExplanationScope, demand: Demand) -> "Study":
+    def make(cls, scope: ExplanationScope, demand: Demand, joint: JointAnswer | None = None) -> "Study":
         """Ask for everything that must be of one moment."""
         scheduler, state = scope.scheduler, scope.scheduler.state
         request = demand.placed_first
@@ -73,14 +99,23 @@ class Study:
         fork = state.fork()
         if own is not None:
             fork.forget(own.uid)
+        word = scheduler.profile.word
         headroom = scheduler.headroom(demand, fork)
+        if joint is not None:
+            headroom = joint.headrooms.get(word, headroom)
         left_out = {*scope.barred, *([] if own is None else [own.node])}
         candidates = scheduler.look_up([name for name in scope.names if name not in left_out])
         decision = scheduler.decide(demand, candidates, explain=True, headroom=headroom)
         for _ in decision.complete():
             pass
+        decision.refusals = _know_other_vendors(decision.refusals, state.table, scope)
         matrix = make_rule_matrix(scheduler, fork.table, demand, request, headroom)
-        return cls(scope, demand, own, headroom, decision, matrix)
+        answer = decision if joint is None else joint.decision_of(word)
+        if own is not None:
+            # What it holds is marked, not what it would get elsewhere.
+            refused = {} if joint is not None else _refuse_home(scope, demand, own, headroom)
+            answer = replace(answer, shares=(), refusals={**answer.refusals, **refused})
+        return cls(scope, demand, own, headroom, decision, answer, matrix)
 
     @property
     def home(self) -> str:
@@ -92,7 +127,12 @@ class Study:
         """How the pod stands."""
         if self.own is not None:
             return "bound" if self.own.status is ReservationStatus.CONFIRMED else "reserved"
-        return "does not fit" if self.decision.node is None else "fits"
+        return "does not fit" if self.answer.node is None else "fits"
+
+    @property
+    def lacks_cards(self) -> bool:
+        """Whether a pod that is on no node finds none where the cards of the one vendor would do."""
+        return self.own is None and self.decision.node is None
 
     def question(self, depth: Depth) -> Question:
         """Ask for what would have to change."""
@@ -106,10 +146,11 @@ class Study:
 
     def sum_up(self, causes: Mapping[str, str], depth: Depth) -> Explanation:
         """Tell of the cluster as a whole."""
-        refusals = self.decision.refusals
-        ranking = self.decision.fitting.worst_first()[::-1]
-        fitting = len(ranking) + (1 if self.home else 0)
+        refusals = self.answer.refusals
+        ranking = self.answer.fitting.worst_first()[::-1]
         names = self.scope.names
+        is_home_fitting = self.home in names and self.home not in {*refusals, *self.scope.barred}
+        fitting = len(ranking) + (1 if is_home_fitting else 0)
         return Explanation(
             pod=PodName(namespace=self.demand.namespace, name=self.demand.name),
             outcome=self.outcome,
@@ -130,9 +171,9 @@ class Study:
         """Choose the nodes to tell all about: the pod's own, the best, then those nearest to fitting."""
         if depth.nodes:
             return [name for name in self.scope.names if name in depth.nodes]
-        first = [name for name in (self.home, self.decision.node or "") if name]
+        first = [name for name in (self.home, self.answer.node or "") if name]
         helped = [name for remedy in remedies for name in remedy.nodes]
-        best = [node for node, _ in self.decision.fitting.worst_first()[::-1][: depth.most_nodes]]
+        best = [node for node, _ in self.answer.fitting.worst_first()[::-1][: depth.most_nodes]]
         fitting, table = self.matrix.fitting(), self.matrix.table
         positions = {name: table.positions.get(name, NO_NODE) for name in self.scope.names}
         nearest = sorted(
@@ -143,11 +184,11 @@ class Study:
     def detail(self, name: str, causes: Mapping[str, str]) -> NodeVerdict:
         """Tell all about one node; of several containers, about the one that does not fit."""
         matrix = self.matrix
-        is_refused = name in self.decision.refusals and name in matrix.table.positions
+        is_refused = name in self.answer.refusals and name in matrix.table.positions
         if is_refused and len(in_order_of_placing(self.demand)) > 1:
             matrix = find_obstacle(self.scope.scheduler, name, self.demand, self.headroom, self.demand.uid) or matrix
         why = (causes[name],) if name in causes else ()
-        verdict = detail_node(matrix, name, self.demand, self.decision, why)
+        verdict = detail_node(matrix, name, self.demand, self.answer, why)
         verdict = mark_closed(verdict, self.scope.scheduler.state)
         if self.own is None or name != self.home:
             return verdict
@@ -156,7 +197,7 @@ class Study:
     def _headline(self, candidates: int) -> str:
         if self.own is not None:
             return f"is bound to {self.home}" if self.outcome == "bound" else f"holds cards of {self.home}, unbound yet"
-        return tell_outlook(self.decision.node, self.decision.fitting, candidates, self.demand.preferences)
+        return tell_outlook(self.answer.node, self.answer.fitting, candidates, self.demand.preferences)
 
     def _policy(self) -> Policy:
         preferences = self.demand.preferences
@@ -207,6 +248,23 @@ class Study:
                     f"the largest card that it accepts has {int(totals.max()):,}"
                 )
         return notes
+
+
+def _know_other_vendors(
+    refusals: Mapping[str, Refusal], table: CardTable, scope: ExplanationScope
+) -> dict[str, Refusal]:
+    """Say of nodes that have cards of other vendors only what the decision says of them: they are known."""
+    others = [name for name in refusals if name not in table.positions and scope.has_cards(name)]
+    return {**refusals, **dict.fromkeys(others, TOO_FEW)}
+
+
+def _refuse_home(
+    scope: ExplanationScope, demand: Demand, own: Reservation, headroom: Headroom
+) -> Mapping[str, Refusal]:
+    """Say why the node that a pod is on would not take it if it came now, nothing where it would."""
+    if own.node not in scope.names:
+        return {}
+    return fork_node(scope.scheduler, own.node, headroom, without=(own.uid,)).decide(demand).refusals
 
 
 def tell_outlook(best: str | None, ranking: Ranking, candidates: int, preferences: PlacementPreferences) -> str:

@@ -145,9 +145,15 @@ def _tell_ranking(explanation: Explanation) -> Iterator[str]:
     if explanation.policy is not None and explanation.ranking:
         yield f"fitting nodes, best first ({tell_policy(explanation.policy)}):"
         yield from (f"  {ranked.node}: score {ranked.score:.2f}" for ranked in explanation.ranking)
-        more = explanation.fitting - len(explanation.ranking) - (1 if explanation.held else 0)
+        more = explanation.fitting - len(explanation.ranking) - (1 if _fits_at_home(explanation) else 0)
         if more > 0:
             yield f"  and {more:,} more"
+
+
+def _fits_at_home(explanation: Explanation) -> bool:
+    """Tell whether the node that the pod is on counts among those that fit; it is not ranked."""
+    held = explanation.held
+    return held is not None and all(node.fits for node in explanation.nodes if node.name == held.node)
 
 
 def _tell_reasons(explanation: Explanation) -> Iterator[str]:

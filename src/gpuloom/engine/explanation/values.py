@@ -249,10 +249,10 @@ class Explanation(Value, frozen=True, kw_only=True):
     """Where one pod can run and where not, and why; large clusters are summed up, ``nodes`` holds details.
 
     ``candidates`` are the nodes looked at, ``fitting`` how many of them fit. ``ranking`` is best first and may be cut,
-    as may be the lists of names. ``vendors`` are there where a pod asks several; ``groups``, ``remedies`` and ``nodes``
-    tell of the cards of one of them then, of which the fewest nodes would do. ``host`` tells of all that kube-scheduler
-    checks beside cards; it is absent where nobody asks for a node any more. ``why`` has the headline and what says most
-    about it, in two sentences.
+    as may be the lists of names. ``vendors`` are there where a pod asks several; remedies and cards are those of one of
+    them then, of which the fewest nodes would do, and nodes tell what all say together. ``host`` tells of all that
+    kube-scheduler checks beside cards; it is absent where nobody asks for a node any more. ``why`` has the headline and
+    what says most about it, in two sentences.
     """
 
     pod: PodName

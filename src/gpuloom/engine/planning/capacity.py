@@ -1,28 +1,24 @@
 """How many more pods like this one fit.
 
 Where the column of cards says everything, cards are filled in rounds by the very rules that decide; otherwise pods are
-placed one by one on copies of nodes, up to a limit.
+placed one after another on a copy of the best nodes, as they would be, up to a limit.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
-from itertools import count
 
 import numpy as np
 
-from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.imagined import imagine_reservation
+from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
-from gpuloom.engine.explanation.node_fork import fork_node
 from gpuloom.engine.explanation.rule_matrix import make_rule_matrix
 from gpuloom.engine.planning.lone_request import find_lone_request
-from gpuloom.engine.request.demand import Demand
+from gpuloom.engine.request.demand import Demand, Demands
 from gpuloom.engine.state.card_table import NO_NODE
-from gpuloom.engine.state.usage import collapse, sum_for_quota
 from gpuloom.model.cards import Ints
 from gpuloom.model.request import Request
-from gpuloom.model.request_columns import Headroom
-from gpuloom.vendors.profile import Profile
+from gpuloom.model.request_columns import UNBOUNDED
 
 MOST_PLACED = 100
 _MOST_ROUNDS = 1000
@@ -41,42 +37,40 @@ NO_LIMITS: Mapping[str, int] = {}
 
 
 def count_capacity(
-    scheduler: VendorScheduler,
-    demand: Demand,
-    decision: Decision,
-    headroom: Headroom,
-    limits: Mapping[str, int] = NO_LIMITS,
-) -> Capacity:
-    """Count how many such pods fit beside what is there; ``decision`` is about one of them.
+    pod_scheduler: PodScheduler, demands: Demands, decision: PodDecision, limits: Mapping[str, int] = NO_LIMITS
+) -> Generator[None, None, Capacity]:
+    """Count in steps how many such pods fit beside what is there; ``decision`` is about one of them, and complete.
 
     ``limits`` are how many a node takes at most, whatever its cards allow; a node that is not in it has no limit.
     """
+    names = [name for name, _ in decision.fitting.worst_first()[::-1] if limits.get(name, 1)]
+    if len(demands) == 1:
+        ((word, demand),) = demands.items()
+        filled = _fill_alone(pod_scheduler.by_vendor[word], demand, names, limits)
+        if filled is not None:
+            return filled
+    yield
+    return (yield from _place(pod_scheduler, demands, names, limits))
+
+
+def _fill_alone(
+    scheduler: VendorScheduler, demand: Demand, names: list[str], limits: Mapping[str, int]
+) -> Capacity | None:
+    """Fill the cards of one vendor; None where single cards do not tell how many pods are placed."""
     request = find_lone_request(scheduler, demand)
-    names = [name for name, _ in decision.fitting.worst_first()[::-1]]
-    if request is not None and headroom == Headroom():
-        return _fill(scheduler, demand, request, set(names), limits)
-    return _place(scheduler, demand, names, headroom, limits)
-
-
-def intersect_capacities(capacities: Sequence[Capacity]) -> Capacity:
-    """Return the capacity for pods that need cards of several vendors, from the capacities by vendor."""
-    if len(capacities) == 1:
-        return capacities[0]
-    by_vendor = [dict(capacity.by_node) for capacity in capacities]
-    names = set.intersection(*(set(one) for one in by_vendor))
-    by_node = {name: min(one[name] for one in by_vendor) for name in names}
-    order = sorted(by_node.items(), key=lambda item: (-item[1], item[0]))
-    return Capacity(sum(by_node.values()), any(capacity.is_least for capacity in capacities), tuple(order))
+    if request is None or scheduler.headroom(demand) != UNBOUNDED:
+        return None
+    return _fill(scheduler, demand, request, names, limits)
 
 
 def _fill(
-    scheduler: VendorScheduler, demand: Demand, request: Request, names: set[str], limits: Mapping[str, int]
-) -> Capacity:
+    scheduler: VendorScheduler, demand: Demand, request: Request, names: list[str], limits: Mapping[str, int]
+) -> Capacity | None:
     table = scheduler.state.fork().table
     cards = table.cards
     times: Ints = np.zeros(len(cards), np.int64)
     for _ in range(_MOST_ROUNDS):
-        matrix = make_rule_matrix(scheduler, table, demand, request, Headroom())
+        matrix = make_rule_matrix(scheduler, table, demand, request, UNBOUNDED)
         fits = matrix.bits == 0
         if not fits.any():
             break
@@ -88,13 +82,14 @@ def _fill(
     is_least = False
     for name in names:
         position = table.positions.get(name, NO_NODE)
+        if not _is_told_by_single_cards(times[table.rows_of(position)], request.cards):
+            return None
         pods = _most_pods(times[table.rows_of(position)], request.cards)
         limit = limits.get(name, pods)
         is_least |= pods <= limit and bool(times[table.rows_of(position)].max(initial=0) >= _MOST_ROUNDS)
         if min(pods, limit):
             by_node[name] = min(pods, limit)
-    order = sorted(by_node.items(), key=lambda item: (-item[1], item[0]))
-    return Capacity(sum(by_node.values()), is_least, tuple(order))
+    return _sum_up(by_node, is_least=is_least)
 
 
 def _most_pods(times: Ints, cards: int) -> int:
@@ -105,30 +100,37 @@ def _most_pods(times: Ints, cards: int) -> int:
     return pods
 
 
+def _is_told_by_single_cards(times: Ints, cards: int) -> bool:
+    """Tell whether as many pods are placed whichever cards are chosen, where cards serve so many times."""
+    return cards == 1 or bool(times.max(initial=0) <= 1) or int(np.count_nonzero(times)) <= cards
+
+
 def _place(
-    scheduler: VendorScheduler, demand: Demand, names: list[str], headroom: Headroom, limits: Mapping[str, int]
-) -> Capacity:
+    pod_scheduler: PodScheduler, demands: Demands, names: list[str], limits: Mapping[str, int]
+) -> Generator[None, None, Capacity]:
+    """Place pods one after another, each where it would go beside those before it.
+
+    A pod changes only its own node's rank, so as many nodes as pods are enough; where a quota leaves room for smaller
+    cards than theirs only, others may have room still.
+    """
+    demand = next(iter(demands.values()))
+    nodes = names[:MOST_PLACED]
+    trial = pod_scheduler.fork(nodes)
     by_node: dict[str, int] = {}
-    total = 0
-    for name in names:
-        node = fork_node(scheduler, name, headroom)
-        for number in count():
-            decision = node.decide(demand, headroom)
-            if decision.node is None or total >= MOST_PLACED or number >= limits.get(name, MOST_PLACED):
-                break
-            shares = {node.scheduler.profile.word: decision.shares}
-            node.come(imagine_reservation(demand, name, shares, decision.instances, uid=f"imagined-{number}"))
-            headroom = _less(headroom, demand, decision, scheduler.profile)
-            by_node[name] = by_node.get(name, 0) + 1
-            total += 1
-        if total >= MOST_PLACED:
-            break
+    for number in range(MOST_PLACED):
+        yield
+        open_nodes = [name for name in nodes if by_node.get(name, 0) < limits.get(name, MOST_PLACED)]
+        decision = trial.decide(demands, open_nodes)
+        if decision.node is None:
+            return _sum_up(by_node, is_least=len(nodes) < len(names))
+        reservation = imagine_reservation(
+            demand, decision.node, decision.shares, decision.instances, decision.extras, uid=f"imagined-{number}"
+        )
+        trial.cluster_state.assume(reservation)
+        by_node[decision.node] = by_node.get(decision.node, 0) + 1
+    return _sum_up(by_node, is_least=True)
+
+
+def _sum_up(by_node: Mapping[str, int], *, is_least: bool) -> Capacity:
     order = sorted(by_node.items(), key=lambda item: (-item[1], item[0]))
-    return Capacity(total, total >= MOST_PLACED, tuple(order))
-
-
-def _less(headroom: Headroom, demand: Demand, decision: Decision, profile: Profile) -> Headroom:
-    if headroom == Headroom():
-        return headroom
-    held = sum_for_quota(collapse(decision.shares, demand.phases).values(), bits=profile.fit.bits)
-    return Headroom(headroom.memory_mib - held.memory_mib, headroom.cores - held.cores)
+    return Capacity(sum(by_node.values()), is_least, tuple(order))

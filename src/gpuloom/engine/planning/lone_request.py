@@ -1,7 +1,7 @@
 """Pods of which single cards tell all: those fit on a node where enough cards serve them, one by one."""
 
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
-from gpuloom.engine.explanation.details import in_order_of_placing
+from gpuloom.engine.explanation.obstacle import in_order_of_placing
 from gpuloom.engine.request.demand import Demand
 from gpuloom.model.cards import UNDIVIDED
 from gpuloom.model.request import Request

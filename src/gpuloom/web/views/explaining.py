@@ -15,7 +15,7 @@ from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.summing import count_reasons
 from gpuloom.engine.explanation.text import tell_briefly
 from gpuloom.engine.explanation.values import Explanation, HostVerdict
-from gpuloom.engine.planning.capacity import count_capacity, intersect_capacities
+from gpuloom.engine.planning.capacity import count_capacity
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.foreign_pods import find_vendors_held, is_foreign
 from gpuloom.scheduler.admission.offers import ClusterOffers
@@ -243,15 +243,13 @@ def fit_pod(
         return Fits(denied=verdict.message)
     hosts = yield from judge_hosts(source, pod)
     explanation = yield from _explain(source, viewer, pod, depth, hosts)
-    found = yield from _count_room(source, pod, namespace, explanation, hosts)
+    found = yield from _count_room(source, pod, explanation, hosts)
     return msgspec.structs.replace(
         found, explanation=_conclude(source, pod, explanation, hosts), warnings=tuple(verdict.warnings)
     )
 
 
-def _count_room(
-    source: Source, pod: HostPod, namespace: str, explanation: Explanation, hosts: Hosts
-) -> Generator[None, None, Fits]:
+def _count_room(source: Source, pod: HostPod, explanation: Explanation, hosts: Hosts) -> Generator[None, None, Fits]:
     if explanation.outcome == "asks for no card":
         return (yield from _count_room_without_cards(source, hosts))
     if not explanation.fitting:
@@ -259,15 +257,10 @@ def _count_room(
     hosts = yield from keep_rooms(source, pod, hosts)
     names = [name for name in source.node_names() if name not in hosts.refusals]
     limits = yield from hosts.count_rooms(source)
-    found = []
-    for word, demand in source.state.read_demands(pod).items():
-        vendor_scheduler = source.pod_scheduler.by_vendor[word]
-        headroom = source.state.headroom(namespace, vendor_scheduler.profile)
-        decision = vendor_scheduler.decide(demand, vendor_scheduler.look_up(names), explain=True, headroom=headroom)
-        yield from decision.complete()
-        found.append(count_capacity(vendor_scheduler, demand, decision, headroom, limits))
-        yield
-    room = intersect_capacities(found)
+    demands = source.state.read_demands(pod)
+    decision = source.pod_scheduler.decide(demands, names, explain=True)
+    yield from decision.complete()
+    room = yield from count_capacity(source.pod_scheduler, demands, decision, limits)
     rooms = tuple(NodeRoom(node=node, pods=pods) for node, pods in room.by_node[:_MOST_ROOMS])
     return Fits(pods=room.pods, is_least=room.is_least, rooms=rooms)
 

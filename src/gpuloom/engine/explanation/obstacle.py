@@ -1,0 +1,105 @@
+"""Which of several containers does not fit on a node, and the cards as those that are placed before it leave them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+import numpy as np
+
+from gpuloom.engine.decision.imagined import imagine_reservation
+from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
+from gpuloom.engine.explanation.node_fork import NodeFork, fork_node
+from gpuloom.engine.explanation.rule_matrix import RuleMatrix, make_rule_matrix
+from gpuloom.engine.placement.quota_test import QuotaTest
+from gpuloom.engine.request.demand import ContainerDemand, Demand, Phase
+from gpuloom.engine.state.ledger import card_id
+from gpuloom.engine.state.usage import collapse, sum_for_quota
+from gpuloom.model.cards import Flags
+from gpuloom.model.request_columns import UNBOUNDED, Headroom
+from gpuloom.model.share import ContainerShares
+
+
+def in_order_of_placing(demand: Demand) -> list[int]:
+    """Return the places of the containers that ask for cards, the one that is placed first at the front."""
+    return [place for place, container in demand.in_order_of_placing if container.request is not None]
+
+
+def find_obstacle(
+    scheduler: VendorScheduler, name: str, demand: Demand, headroom: Headroom, own: str
+) -> RuleMatrix | None:
+    """Find the first container that does not fit on a node beside those placed before it, and its view of the cards.
+
+    None where every container fits. Only of use where several containers ask for cards.
+    """
+    node = fork_node(scheduler, name, headroom, without=(own,))
+    places = in_order_of_placing(demand)
+    for count, place in enumerate(places):
+        if not node.fits(_only(demand, places[: count + 1])):
+            placed = _assume_earlier(node, demand, places[:count])
+            return _look_from(node, demand, place, placed)
+    return None
+
+
+def _only(demand: Demand, places: Sequence[int]) -> Demand:
+    """Return the demand as if only these containers asked for cards."""
+    containers = tuple(
+        one if place in places else ContainerDemand(one.name, one.phase, None)
+        for place, one in enumerate(demand.containers)
+    )
+    return msgspec.structs.replace(demand, containers=containers)
+
+
+def _assume_earlier(node: NodeFork, demand: Demand, earlier: Sequence[int]) -> tuple[ContainerShares, ...]:
+    """Put the containers that run beside one on the node, and return what all that are placed before it get.
+
+    Init containers run alone, after one another.
+    """
+    if not earlier:
+        return ((),) * len(demand.containers)
+    decision = node.decide(_only(demand, earlier))
+    beside = [container.phase is not Phase.INIT for container in demand.containers]
+    shares = tuple(given if stays else () for given, stays in zip(decision.shares, beside, strict=True))
+    instances = tuple(one for one in decision.instances if beside[one.container_index])
+    node.come(imagine_reservation(demand, node.name, {node.scheduler.profile.word: shares}, instances))
+    return decision.shares
+
+
+def _look_from(node: NodeFork, demand: Demand, place: int, placed: tuple[ContainerShares, ...]) -> RuleMatrix | None:
+    """Look at the cards from one container; ``placed`` is what those before it get."""
+    request, profile = demand.containers[place].request, node.scheduler.profile
+    if request is None:
+        return None
+    held = sum_for_quota(collapse(placed, demand.phases).values(), bits=profile.fit.bits)
+    left = node.headroom
+    if left != UNBOUNDED:
+        left = Headroom(left.memory_mib - held.memory_mib, left.cores - held.cores)
+    keep_to = frozenset(card_id(share.uuid) for shares in placed for share in shares if profile.fit.same_card)
+    matrix = make_rule_matrix(node.scheduler, node.state.table, demand, request, left, keep_to=keep_to)
+    return matrix if left == UNBOUNDED else _test_quota(node, matrix, demand, place, placed)
+
+
+def _test_quota(
+    node: NodeFork, matrix: RuleMatrix, demand: Demand, place: int, placed: tuple[ContainerShares, ...]
+) -> RuleMatrix:
+    """Reject the cards by a quota as the decision does: what an init container held before, a later one may have."""
+    compiled, table = node.scheduler.compiled, matrix.table
+    position = table.positions[node.name]
+    rows = table.rows_of(position)
+    batch, required = table.copy_node(position), matrix.required.rows(rows)
+    test = QuotaTest(compiled, node.headroom, batch, required, demand.phases, placed, place)
+    cards = np.arange(len(batch.cards))
+    if compiled.is_hooked or compiled.links_cards(demand.preferences):
+        return _with_quota(matrix, rows, compiled.rules.quota_at, test.rejects(cards))
+    exceeding = np.array([test.exceeds([card]) for card in cards.tolist()], bool)
+    return _with_quota(matrix, rows, compiled.rules.quota_at, exceeding)
+
+
+def _with_quota(matrix: RuleMatrix, rows: slice, quota_at: int, rejected: Flags) -> RuleMatrix:
+    """Return the same where the quota rejects just these of some cards, if there is a rule for quotas."""
+    if not quota_at:
+        return matrix
+    bits, codes = matrix.bits.copy(), matrix.codes.copy()
+    others = bits[rows] & ~(1 << quota_at)
+    bits[rows] = others | rejected.astype(np.int64) << quota_at
+    codes[rows] = [(one & -one).bit_length() - 1 if one else 0 for one in bits[rows].tolist()]
+    return replace(matrix, bits=bits, codes=codes)
