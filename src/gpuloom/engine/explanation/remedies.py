@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.explanation.cores import asked_in_per_cent, unit_of_cores
+from gpuloom.engine.explanation.counting import tell_count
 from gpuloom.engine.explanation.hosts import tell_one_of
 from gpuloom.engine.explanation.leaving import find_leaving
 from gpuloom.engine.explanation.node_fork import Question, Steps
@@ -25,6 +26,8 @@ from gpuloom.model.cards import Cards, Ints
 from gpuloom.model.request_columns import UNBOUNDED, Headroom, RequestColumns
 
 _TRIES_PER_CHECK = 2
+_MOST_CARDS = 8
+"""So many cards are named."""
 _ACCOUNTED = "were not closed by a pod of which nobody can read what it holds"
 
 
@@ -57,12 +60,25 @@ def _only_blocked(question: Question, check: NamedRule) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class _Gap:
-    """What is missing on one node: so much on each of so many cards."""
+    """What is missing on one node: so much on each of so many cards of a kind."""
 
     node: int
     amount: int
     cards: int
     row: int
+    kind: int
+
+    def is_like(self, other: "_Gap") -> bool:
+        """Tell whether as much is missing on as many cards of the same kind."""
+        return (self.amount, self.cards, self.kind) == (other.amount, other.cards, other.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class _Helped:
+    """A gap, and the cards on which the pod fits without it, as tried."""
+
+    gap: _Gap
+    uuids: Sequence[str]
 
 
 def _smallest_gaps(question: Question, rows: Ints, gaps: Ints) -> list[_Gap]:
@@ -77,7 +93,9 @@ def _smallest_gaps(question: Question, rows: Ints, gaps: Ints) -> list[_Gap]:
     enough = missing <= np.diff(first, append=len(order))
     places, first, missing = places[enough], first[enough], missing[enough]
     last = order[first + missing - 1]
-    found = zip(places.tolist(), gaps[last].tolist(), missing.tolist(), rows[last].tolist(), strict=True)
+    at = rows[last]
+    kinds = question.matrix.cards.kind[at]
+    found = zip(places.tolist(), gaps[last].tolist(), missing.tolist(), at.tolist(), kinds.tolist(), strict=True)
     return sorted((_Gap(*one) for one in found), key=lambda gap: (gap.amount, gap.cards, gap.node))
 
 
@@ -101,9 +119,13 @@ def _more(
     rows = _only_blocked(question, check)
     rows = rows[wanted[rows] <= there_is[rows]]
     gaps = wanted[rows] - (there_is - in_use)[rows]
-    nearest = _smallest_gaps(question, rows, gaps)
+    nearest = _smallest_gaps(question, rows, gaps)[:_TRIES_PER_CHECK]
     by_row = dict(zip(rows.tolist(), gaps.tolist(), strict=True))
-    for gap in nearest[:_TRIES_PER_CHECK]:
+    helped: list[_Helped] = []
+    for gap in nearest:
+        # Others that need as much are tried too, so that they can be named.
+        if helped and not helped[0].gap.is_like(gap):
+            break
         near = [row for row in _rows(matrix, gap.node) if by_row.get(row, gap.amount + 1) <= gap.amount]
         uuids = [matrix.table.uuids[row] for row in sorted(near, key=by_row.__getitem__)]
 
@@ -111,24 +133,23 @@ def _more(
             held = getattr(cards, used)
             held[changed] = np.maximum(held[changed] - gap.amount, 0)
 
-        count = yield from _find_fewest(question, matrix.table.names[gap.node], uuids, gap.cards, free)
-        if count:
-            alike = [one for one in nearest if (one.amount, one.cards) == (gap.amount, gap.cards)]
-            same = alike if count == gap.cards else [gap]
-            names = [matrix.table.names[one.node] for one in same]
-            kind = matrix.table.kinds[int(matrix.cards.kind[gap.row])][0]
-            place = f"any {kind}" if count == 1 else f"{count} more cards"
-            return (
-                Remedy(
-                    change=check.name,
-                    text=f"fits if {amount.format(tell(matrix, gap))} were free on {place} of {_list(names)}",
-                    amount=gap.amount,
-                    model=kind,
-                    nodes=tuple(names[: question.most_names]),
-                    node_count=len(names),
-                ),
-            )
-    return ()
+        found = yield from _find_few(question, matrix.table.names[gap.node], uuids, gap.cards, free)
+        if found:
+            helped.append(_Helped(gap, found))
+    if not helped:
+        return ()
+    gap, names = helped[0].gap, tuple(matrix.table.names[one.gap.node] for one in helped)
+    places = " or ".join(_name_cards(one.uuids, name) for one, name in zip(helped, names, strict=True))
+    return (
+        Remedy(
+            change=check.name,
+            text=f"fits if {amount.format(tell(matrix, gap))} were free on {places}",
+            amount=gap.amount,
+            model=matrix.table.kinds[gap.kind][0],
+            nodes=names,
+            node_count=len(names),
+        ),
+    )
 
 
 def _tell_cores(matrix: RuleMatrix, gap: _Gap) -> int:
@@ -148,50 +169,53 @@ def _set(question: Question, check: NamedRule, column: str, value: int, words: s
         name = matrix.table.names[node]
         uuids = [matrix.table.uuids[row] for row in rows.tolist() if matrix.cards.node[row] == node]
         missing = max(question.cards - int(matrix.fitting()[node]), 1)
-        count = yield from _find_fewest(question, name, uuids, missing, mend)
-        if count:
-            which = f"card {uuids[0]}" if len(uuids) == 1 else f"{count} of {len(uuids)} cards"
+        found = yield from _find_few(question, name, uuids, missing, mend)
+        if found:
             return (
                 Remedy(
                     change=check.name,
-                    text=f"fits if {which} of {name} {words}",
-                    amount=count,
+                    text=f"fits if {_name_cards(found, name)} {words}",
+                    amount=len(found),
                     nodes=(name,),
-                    node_count=len(nodes),
+                    node_count=1,
                 ),
             )
     return ()
 
 
-def _find_fewest(
+def _find_few(
     question: Question, node: str, uuids: Sequence[str], least: int, change: Callable[[Cards, Sequence[int]], None]
-) -> Generator[None, None, int]:
-    """Return of how few cards a change lets the pod fit, 0 where not even of all; a trial between two steps.
+) -> Generator[None, None, Sequence[str]]:
+    """Return few cards of which a change lets the pod fit, none where not even of all; a trial between two steps.
 
-    uuids   of the cards in question, in the order in which they are changed: at least so many
+    uuids   of the cards in question, best first: at least so many
     change  changes rows of a copy of the node
     """
 
-    def helps(count: int) -> bool:
+    def helps(tried: Sequence[str]) -> bool:
         imagined = question.fork_node(node)
         table = imagined.state.table
-        rows = [table.row(node, uuid) for uuid in uuids[:count]]
+        rows = [table.row(node, uuid) for uuid in tried]
         change(table.cards, [row for row in rows if row is not None])
         return imagined.fits(question.demand)
 
     yield
-    if helps(least):
-        return least
+    if helps(uuids[:least]):
+        return uuids[:least]
     if least == len(uuids):
-        return 0
+        return ()
     yield
-    if not helps(len(uuids)):
-        return 0
-    for count in range(least + 1, len(uuids)):
+    if not helps(uuids):
+        return ()
+    few = list(uuids)
+    for uuid in reversed(uuids):
+        if len(few) == least:
+            break
         yield
-        if helps(count):
-            return count
-    return len(uuids)
+        rest = [one for one in few if one != uuid]
+        if helps(rest):
+            few = rest
+    return few
 
 
 def _rows(matrix: RuleMatrix, node: int) -> range:
@@ -280,6 +304,11 @@ def _decide(question: Question, demand: Demand, headroom: Headroom) -> Decision:
     return scheduler.decide(demand, scheduler.look_up(names), headroom=headroom)
 
 
-def _list(names: Sequence[str], most: int = 5) -> str:
-    listed = ", ".join(names[:most])
-    return f"{listed} and {len(names) - most} more nodes" if len(names) > most else listed
+def _name_cards(uuids: Sequence[str], node: str) -> str:
+    """Name cards of a node, not all of very many."""
+    if len(uuids) == 1:
+        return f"card {uuids[0]} of {node}"
+    named, more = uuids[:_MOST_CARDS], len(uuids) - _MOST_CARDS
+    last = named[-1] if more <= 0 else tell_count(more, "other")
+    before = named[:-1] if more <= 0 else named
+    return f"cards {', '.join(before)} and {last} of {node}"

@@ -1,0 +1,77 @@
+"""What is said to help does help: every card, node, amount and annotation that is named was tried."""
+
+from collections.abc import Sequence
+
+from builders import NVIDIA, Engine, card, container, pod
+
+from gpuloom.engine.explanation.depth import Depth
+from gpuloom.engine.explanation.explain import explain, finish
+from gpuloom.engine.explanation.study import ExplanationScope
+from gpuloom.engine.explanation.values import Remedy
+from gpuloom.engine.request.demand import read_demand
+from gpuloom.wire.objects import Pod
+
+
+def find(engine: Engine, asked: Pod, change: str) -> Sequence[Remedy]:
+    demand = read_demand(asked, NVIDIA, engine.options)
+    scope = ExplanationScope(engine.vendor_scheduler, tuple(engine.cluster.table.positions))
+    told = finish(explain(scope, demand, Depth())).remedies
+    return [remedy for remedy in told if remedy.change == change]
+
+
+def texts(engine: Engine, asked: Pod, change: str) -> list[str]:
+    return [remedy.text for remedy in find(engine, asked, change)]
+
+
+def test_a_node_that_fails_its_own_trial_is_not_named() -> None:
+    engine = Engine({"n1": [card("a")], "n2": [card("b"), card("c", memory_mib=500)]})
+    engine.hold("n1", "a", memory_mib=15_384, cores=50)
+    engine.hold("n2", "b", memory_mib=15_384, cores=50)
+    asked = pod(
+        container("first", gpu=1, gpumem=2000, gpucores=10), container("second", gpu=1, gpumem=400, gpucores=60)
+    )
+    assert texts(engine, asked, "memory") == ["fits if 1,000 MiB more were free on card b of n2"]
+
+
+def test_nodes_that_are_alike_and_were_tried_are_named_together() -> None:
+    engine = Engine({"n1": [card("a")], "n2": [card("b")]})
+    engine.hold("n1", "a", memory_mib=15_384)
+    engine.hold("n2", "b", memory_mib=15_384)
+    (found,) = find(engine, pod(gpu=1, gpumem=2000), "memory")
+    assert found.text == "fits if 1,000 MiB more were free on card a of n1 or card b of n2"
+    assert (found.nodes, found.node_count) == (("n1", "n2"), 2)
+
+
+def test_nodes_that_nobody_tried_are_not_counted() -> None:
+    engine = Engine({f"n{at}": [card(f"c{at}", healthy=False)] for at in range(5)})
+    (found,) = find(engine, pod(gpu=1, gpumem=2000), "health")
+    assert (found.nodes, found.node_count) == (("n0",), 1)
+
+
+def test_nodes_with_cards_of_another_model_are_not_told_as_alike() -> None:
+    engine = Engine({"n1": [card("a")], "n2": [card("b", model="NVIDIA L4")]})
+    engine.hold("n1", "a", memory_mib=15_384)
+    engine.hold("n2", "b", memory_mib=15_384)
+    (found,) = find(engine, pod(gpu=1, gpumem=2000), "memory")
+    assert (found.model, found.nodes) == ("NVIDIA A40", ("n1",))
+
+
+def test_only_the_card_that_was_tried_is_named() -> None:
+    engine = Engine({"n1": [card("a"), card("b")]})
+    engine.hold("n1", "a", memory_mib=15_384)
+    engine.hold("n1", "b", memory_mib=16_384)
+    told = texts(engine, pod(gpu=1, gpumem=2000), "memory")
+    assert told == ["fits if 1,000 MiB more were free on card a of n1"]
+
+
+def test_cards_that_must_be_of_one_numa_node_are_named() -> None:
+    numa_nodes = {"a": 0, "b": 1, "c": 1}
+    engine = Engine({"n1": [card(uuid, numa=numa, healthy=False) for uuid, numa in numa_nodes.items()]})
+    asked = pod(gpu=2, gpumem=2000, annotations={"nvidia.com/numa-bind": "true"})
+    assert texts(engine, asked, "health") == ["fits if cards b and c of n1 were healthy"]
+
+
+def test_of_very_many_cards_some_are_named_and_the_others_counted() -> None:
+    engine = Engine({"n1": [card(f"c{at}", healthy=False) for at in range(12)]})
+    told = texts(engine, pod(gpu=10, gpumem=2000), "health")
+    assert told == ["fits if cards c0, c1, c2, c3, c4, c5, c6, c7 and 2 others of n1 were healthy"]
