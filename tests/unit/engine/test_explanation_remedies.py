@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import msgspec
 from builders import NVIDIA, Engine, card, container, pod
 
 from gpuloom.engine.explanation.depth import Depth
@@ -9,7 +10,9 @@ from gpuloom.engine.explanation.explain import explain, finish
 from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.values import Remedy
 from gpuloom.engine.request.demand import read_demand
-from gpuloom.wire.objects import Pod
+from gpuloom.model.card import Card
+from gpuloom.model.mig import MIG_MODE, MigPlacement, MigProfile
+from gpuloom.wire.objects import ObjectMeta, Pod, ResourceQuota, ResourceQuotaSpec
 
 
 def find(engine: Engine, asked: Pod, change: str) -> Sequence[Remedy]:
@@ -75,3 +78,48 @@ def test_of_very_many_cards_some_are_named_and_the_others_counted() -> None:
     engine = Engine({"n1": [card(f"c{at}", healthy=False) for at in range(12)]})
     told = texts(engine, pod(gpu=10, gpumem=2000), "health")
     assert told == ["fits if cards c0, c1, c2, c3, c4, c5, c6, c7 and 2 others of n1 were healthy"]
+
+
+def limit(engine: Engine, resource: str, amount: int) -> None:
+    spec = ResourceQuotaSpec(hard={f"limits.nvidia.com/{resource}": str(amount)})
+    engine.cluster.quotas.apply(ResourceQuota(metadata=ObjectMeta(name="q", namespace="default"), spec=spec))
+
+
+def a_divided_card() -> Card:
+    places = tuple(MigPlacement(start, 1) for start in range(7))
+    profile = MigProfile("1g.5gb", memory_mib=5120, cores=14, slice_count=1, placements=places)
+    return msgspec.structs.replace(card("a", memory_mib=40_960, count=7, mig_profiles=(profile,)), mode=MIG_MODE)
+
+
+def test_init_containers_that_the_quota_counts_together_are_missing_of_it_together() -> None:
+    engine = Engine({"n1": [card("a"), card("b")]})
+    limit(engine, "gpumem", 5000)
+    asked = pod(
+        container("main", gpu=1, gpumem=3000),
+        init=[container("first", gpu=1, gpumem=6000), container("second", gpu=1, gpumem=6000)],
+        annotations={"hami.io/gpu-scheduler-policy": "topology-aware"},
+    )
+    assert texts(engine, asked, "quota") == ["fits if the quota of namespace default allowed 7,000 MiB more"]
+
+
+def test_what_is_asked_of_a_divided_card_is_missing_of_a_quota_not_what_it_would_give() -> None:
+    engine = Engine({"n1": [a_divided_card()]})
+    limit(engine, "gpucores", 10)
+    told = texts(engine, pod(gpu=1, gpumem=4000, gpucores=50), "quota")
+    assert told == ["fits if the quota of namespace default allowed 40 % more of the cores"]
+
+
+def test_what_a_divided_card_gives_beyond_what_is_asked_is_not_missing_of_a_quota() -> None:
+    engine = Engine({"n1": [a_divided_card()]})
+    limit(engine, "gpumem", 3000)
+    told = texts(engine, pod(gpu=1, gpumem=4000), "quota")
+    assert told == ["fits if the quota of namespace default allowed 1,000 MiB more"]
+
+
+def test_only_nodes_that_would_take_all_containers_count_for_a_quota() -> None:
+    engine = Engine({"n1": [card("a"), card("b")], "n2": [card("c")], "n3": [card("d")]})
+    limit(engine, "gpumem", 11_000)
+    for node, uuid in (("n1", "a"), ("n1", "b"), ("n2", "c"), ("n3", "d")):
+        engine.hold(node, uuid, memory_mib=8000)
+    (found,) = find(engine, pod(*(container(name, gpu=1, gpumem=6000) for name in "xy")), "quota")
+    assert (found.nodes, found.node_count) == (("n1",), 1)

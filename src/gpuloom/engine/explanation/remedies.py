@@ -9,21 +9,17 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from msgspec.structs import replace
 
-from gpuloom.engine.decision.decision import Decision
-from gpuloom.engine.explanation.cores import asked_in_per_cent, unit_of_cores
+from gpuloom.engine.explanation.cores import asked_in_per_cent
 from gpuloom.engine.explanation.counting import tell_count
-from gpuloom.engine.explanation.hosts import tell_one_of
 from gpuloom.engine.explanation.leaving import find_leaving
 from gpuloom.engine.explanation.node_fork import Question, Steps
+from gpuloom.engine.explanation.pod_remedies import find_annotations, find_quota
 from gpuloom.engine.explanation.rule_matrix import NamedRule, RuleMatrix
 from gpuloom.engine.explanation.values import Remedy
 from gpuloom.engine.filtering.rules import NeededChange
-from gpuloom.engine.request.demand import CardSelector, Demand
-from gpuloom.engine.state.usage import collapse, sum_for_quota
 from gpuloom.model.cards import Cards, Ints
-from gpuloom.model.request_columns import UNBOUNDED, Headroom, RequestColumns
+from gpuloom.model.request_columns import RequestColumns
 
 _TRIES_PER_CHECK = 2
 _MOST_CARDS = 8
@@ -38,8 +34,8 @@ def find_remedies(question: Question) -> Steps:
         change = _CHANGES.get(check.rule.change)
         if change is not None:
             found.extend((yield from change(question, check)))
-    found.extend((yield from _without_annotations(question)))
-    found.extend((yield from _with_quota(question)))
+    found.extend((yield from find_annotations(question)))
+    found.extend((yield from find_quota(question)))
     found.extend((yield from find_leaving(question)))
     return tuple(found)
 
@@ -246,62 +242,6 @@ _CHANGES: Mapping[NeededChange, Callable[[Question, NamedRule], Steps]] = {
         tell=_tell_cores,
     ),
 }
-
-
-def _without_annotations(question: Question) -> Steps:
-    """Try the pod without the annotations that narrow the choice of cards."""
-    if question.demand.selector == CardSelector():
-        return ()
-    yield
-    decision = _decide(question, replace(question.demand, selector=CardSelector()), question.headroom)
-    if decision.node is None:
-        return ()
-    keys, selector = question.scheduler.profile.select, question.demand.selector
-    names: dict[str, bool] = {}
-    if keys.types:
-        names |= {keys.types.use: selector.use_types is not None, keys.types.nouse: bool(selector.nouse_types)}
-    for pair in keys.uuids:
-        names |= {pair.use: selector.use_uuids is not None, pair.nouse: bool(selector.nouse_uuids)}
-    names |= {keys.mode: selector.mode is not None}
-    listed = " and ".join(key for key, is_set in names.items() if is_set)
-    fitting = len(decision.fitting)
-    text = f"fits on {tell_one_of(decision.node, fitting)} without the annotation {listed}"
-    return (Remedy(change="annotation", text=text, nodes=(decision.node,), node_count=fitting),)
-
-
-def _with_quota(question: Question) -> Steps:
-    """Try the pod without its namespace's quota."""
-    if question.headroom == UNBOUNDED:
-        return ()
-    yield
-    decision = _decide(question, question.demand, UNBOUNDED)
-    if decision.node is None:
-        return ()
-    profile = question.scheduler.profile
-    held = sum_for_quota(collapse(decision.shares, question.demand.phases).values(), bits=profile.fit.bits)
-    memory, cores = held.memory_mib - question.headroom.memory_mib, held.cores - question.headroom.cores
-    parts = [f"{memory:,} MiB more"] if memory > 0 else []
-    unit = "% " if unit_of_cores(profile) == "%" else ""
-    parts += [f"{cores} {unit}more of the cores"] if cores > 0 else []
-    if not parts:
-        return ()
-    text = f"fits if the quota of namespace {question.demand.namespace} allowed {' and '.join(parts)}"
-    return (
-        Remedy(
-            change="quota",
-            text=text,
-            amount=max(memory, 0),
-            nodes=(decision.node,),
-            node_count=len(decision.fitting),
-        ),
-    )
-
-
-def _decide(question: Question, demand: Demand, headroom: Headroom) -> Decision:
-    scheduler = question.scheduler
-    refusals = question.decision.refusals
-    names = tuple(name for name in scheduler.state.table.positions if name in refusals)
-    return scheduler.decide(demand, scheduler.look_up(names), headroom=headroom)
 
 
 def _name_cards(uuids: Sequence[str], node: str) -> str:
