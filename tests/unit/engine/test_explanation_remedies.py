@@ -123,3 +123,11 @@ def test_only_nodes_that_would_take_all_containers_count_for_a_quota() -> None:
         engine.hold(node, uuid, memory_mib=8000)
     (found,) = find(engine, pod(*(container(name, gpu=1, gpumem=6000) for name in "xy")), "quota")
     assert (found.nodes, found.node_count) == (("n1",), 1)
+
+
+def test_divided_cards_that_serve_several_times_are_not_told_to_be_too_few() -> None:
+    engine = Engine({"n1": [a_divided_card()]})
+    asked = pod(gpu=2, gpumem=30_000)
+    demand = read_demand(asked, NVIDIA, engine.options)
+    told = finish(explain(ExplanationScope(engine.vendor_scheduler, ("n1",)), demand, Depth()))
+    assert (told.outcome, [note for note in told.notes if "cards of one node" in note]) == ("does not fit", [])

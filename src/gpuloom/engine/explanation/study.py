@@ -196,7 +196,7 @@ class Study:
         mine = matrix.bits >= 0
         if self.outcome == "does not fit" and mine.any():
             most = int(matrix.count(mine).max(initial=0))
-            if matrix.request.cards > most:
+            if matrix.needs() > most:
                 notes.append(f"asks for {matrix.request.cards} cards of one node; the largest node has {most}")
             static = sum(check.bit for check in matrix.checks if check.rule.depends_on is DependsOn.REGISTRATION)
             accepted = mine & ((matrix.bits & static) == 0)
