@@ -26,7 +26,8 @@ from gpuloom.wire.objects import Container, ObjectMeta, Pod, ResourceQuota, Reso
 def ask(engine: Engine, asked: Pod, depth: Depth | None = None, **scene: object) -> Explanation:
     demand = read_demand(asked, NVIDIA, engine.options)
     names = scene.pop("names", tuple(engine.cluster.table.positions))
-    return finish(explain(ExplanationScope(engine.vendor_scheduler, names, **scene), demand, depth or Depth()))  # type: ignore[arg-type]
+    scope = ExplanationScope(engine.vendor_scheduler, names, pod=asked, **scene)  # type: ignore[arg-type]
+    return finish(explain(scope, demand, depth or Depth()))
 
 
 def card_of(explanation: Explanation, uuid: str) -> CardVerdict:

@@ -5,19 +5,26 @@ from collections.abc import Sequence
 import msgspec
 from builders import NVIDIA, Engine, card, container, pod
 
+from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.explanation.depth import Depth
 from gpuloom.engine.explanation.explain import explain, finish
 from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.values import Remedy
 from gpuloom.engine.request.demand import read_demand
+from gpuloom.engine.request.options import Options
+from gpuloom.engine.state.card_table import NodeCards
+from gpuloom.engine.state.cluster_state import ClusterState
+from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.model.card import Card
 from gpuloom.model.mig import MIG_MODE, MigPlacement, MigProfile
-from gpuloom.wire.objects import ObjectMeta, Pod, ResourceQuota, ResourceQuotaSpec
+from gpuloom.model.share import Share
+from gpuloom.vendors.catalog import Catalog, load_default_profiles
+from gpuloom.wire.objects import Container, ObjectMeta, Pod, PodSpec, ResourceQuota, ResourceQuotaSpec, Resources
 
 
 def find(engine: Engine, asked: Pod, change: str) -> Sequence[Remedy]:
     demand = read_demand(asked, NVIDIA, engine.options)
-    scope = ExplanationScope(engine.vendor_scheduler, tuple(engine.cluster.table.positions))
+    scope = ExplanationScope(engine.vendor_scheduler, tuple(engine.cluster.table.positions), pod=asked)
     told = finish(explain(scope, demand, Depth())).remedies
     return [remedy for remedy in told if remedy.change == change]
 
@@ -131,3 +138,63 @@ def test_divided_cards_that_serve_several_times_are_not_told_to_be_too_few() -> 
     demand = read_demand(asked, NVIDIA, engine.options)
     told = finish(explain(ExplanationScope(engine.vendor_scheduler, ("n1",)), demand, Depth()))
     assert (told.outcome, [note for note in told.notes if "cards of one node" in note]) == ("does not fit", [])
+
+
+TYPE, MODE = "nvidia.com/use-gputype", "nvidia.com/vgpu-mode"
+
+
+def test_an_annotation_that_is_not_in_the_way_is_not_named() -> None:
+    engine = Engine({"n1": [card("a")]})
+    asked = pod(gpu=1, gpumem=100, annotations={TYPE: "H100", "nvidia.com/nouse-gpuuuid": "GPU-none"})
+    assert texts(engine, asked, "annotation") == [f"fits on n1 without the annotation {TYPE}"]
+
+
+def test_annotations_that_are_in_the_way_together_are_named_together() -> None:
+    engine = Engine({"n1": [card("a")]})
+    asked = pod(gpu=1, gpumem=100, annotations={TYPE: "H100", MODE: "mig"})
+    assert texts(engine, asked, "annotation") == [f"fits on n1 without the annotations {TYPE} and {MODE}"]
+
+
+def test_only_nodes_that_would_take_all_containers_count_without_an_annotation() -> None:
+    engine = Engine({"n1": [card("a"), card("b")], "n2": [card("c")], "n3": [card("d")]})
+    for node, uuid in (("n1", "a"), ("n1", "b"), ("n2", "c"), ("n3", "d")):
+        engine.hold(node, uuid, memory_mib=8000)
+    asked = pod(*(container(name, gpu=1, gpumem=6000) for name in "xy"), annotations={TYPE: "H100"})
+    (found,) = find(engine, asked, "annotation")
+    assert (found.text, found.node_count) == (f"fits on n1 without the annotation {TYPE}", 1)
+
+
+def explain_other(word: str, registered: Card, asked: Pod, held: Share | None = None) -> list[str]:
+    """Tell which annotations keep a pod from the one card of another family."""
+    profile = next(one for one in load_default_profiles() if one.word == word)
+    scheduler = PodScheduler(ClusterState(Catalog((profile,))), Options())
+    scheduler.cluster_state.register("n1", word, NodeCards((registered,)))
+    if held is not None:
+        holder = Reservation("h", "ns", "h", "n1", {word: ((held,),)}, (), ReservationStatus.CONFIRMED, 0.0)
+        scheduler.cluster_state.assume(holder)
+    scope = ExplanationScope(scheduler.by_vendor[word], ("n1",), pod=asked)
+    told = finish(explain(scope, read_demand(asked, profile, Options()), Depth())).remedies
+    return [remedy.text for remedy in told if remedy.change == "annotation"]
+
+
+def test_the_class_of_a_pod_is_named_where_it_keeps_the_pod_away() -> None:
+    limits = {"metax-tech.com/sgpu": "1", "metax-tech.com/vcore": "10", "metax-tech.com/vmemory": "1"}
+    asked = Pod(
+        metadata=ObjectMeta(
+            name="p",
+            uid="p",
+            annotations={"metax-tech.com/sgpu-app-class": "online", "metax-tech.com/sgpu-qos-policy": "best-effort"},
+        ),
+        spec=PodSpec(containers=[Container(name="c", resources=Resources(limits=dict(limits)))]),
+    )
+    told = explain_other("Metax-SGPU", card("a"), asked, Share("a", "Metax-SGPU", 4096, 10))
+    assert told == ["fits on n1 without the annotation metax-tech.com/sgpu-app-class"]
+
+
+def test_only_annotations_that_the_pod_has_are_named() -> None:
+    asked = Pod(
+        metadata=ObjectMeta(name="p", uid="p", annotations={"baidu.com/use-gpuuuid": "nope"}),
+        spec=PodSpec(containers=[Container(name="c", resources=Resources(limits={"kunlunxin.com/xpu": "1"}))]),
+    )
+    told = explain_other("kunlun", card("a", count=1), asked)
+    assert told == ["fits on n1 without the annotation baidu.com/use-gpuuuid"]

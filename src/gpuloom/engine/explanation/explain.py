@@ -34,7 +34,7 @@ def explain(scope: ExplanationScope, demand: Demand, depth: Depth = STANDARD) ->
     yield
     remedies: tuple[Remedy, ...] = ()
     if depth.remedies and study.outcome == "does not fit":
-        remedies = yield from find_remedies(study.question(depth))
+        remedies = yield from find_remedies(study.question())
     details: list[NodeVerdict] = []
     for name in study.choose_nodes(depth, remedies):
         yield

@@ -11,6 +11,7 @@ from gpuloom.engine.request.demand import Demand
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.engine.state.vendor_state import VendorState
 from gpuloom.model.request_columns import Headroom
+from gpuloom.wire.objects import Pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +66,11 @@ class Question:
     """A pod that does not fit, and the cluster as it was seen."""
 
     scheduler: VendorScheduler
+    pod: Pod | None
     demand: Demand
     headroom: Headroom
     matrix: RuleMatrix
     decision: Decision
-    most_names: int
 
     @property
     def cards(self) -> int:

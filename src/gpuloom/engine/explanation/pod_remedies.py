@@ -1,6 +1,6 @@
 """What would help a pod beside its cards: other annotations of its own, more of its namespace's quota. All is tried."""
 
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -12,33 +12,45 @@ from gpuloom.engine.explanation.node_fork import Question, Steps
 from gpuloom.engine.explanation.values import Remedy
 from gpuloom.engine.filtering.equivalence_class import classify
 from gpuloom.engine.filtering.per_card_request import make_request_columns
-from gpuloom.engine.request.demand import CardSelector, Demand
+from gpuloom.engine.request.demand import Demand, read_demand
 from gpuloom.engine.state.ledger import card_id
 from gpuloom.engine.state.usage import Usage, collapse, sum_for_quota
 from gpuloom.model.request import Request
 from gpuloom.model.request_columns import UNBOUNDED, Headroom
 from gpuloom.model.share import ContainerShares
+from gpuloom.wire.objects import Pod
 
 
 def find_annotations(question: Question) -> Steps:
-    """Try the pod without the annotations that narrow the choice of cards."""
-    if question.demand.selector == CardSelector():
+    """Try the pod without the annotations about cards that it has, then with those again that do not matter."""
+    pod = question.pod
+    if pod is None:
+        return ()
+    without = [key for key in question.scheduler.profile.select.all if key in pod.annotations]
+    if not without:
         return ()
     yield
-    decision = _decide(question, replace(question.demand, selector=CardSelector()), question.headroom)
-    if decision.node is None:
+    decision = _decide_without(question, pod, without)
+    for key in without if decision is not None else ():
+        rest = [one for one in without if one != key]
+        yield
+        if rest and (found := _decide_without(question, pod, rest)) is not None:
+            decision, without = found, rest
+    if decision is None or decision.node is None:
         return ()
-    keys, selector = question.scheduler.profile.select, question.demand.selector
-    names: dict[str, bool] = {}
-    if keys.types:
-        names |= {keys.types.use: selector.use_types is not None, keys.types.nouse: bool(selector.nouse_types)}
-    for pair in keys.uuids:
-        names |= {pair.use: selector.use_uuids is not None, pair.nouse: bool(selector.nouse_uuids)}
-    names |= {keys.mode: selector.mode is not None}
-    listed = " and ".join(key for key, is_set in names.items() if is_set)
     fitting = yield from _count_fitting(decision)
-    text = f"fits on {tell_one_of(decision.node, fitting)} without the annotation {listed}"
+    words = "annotation" if len(without) == 1 else "annotations"
+    text = f"fits on {tell_one_of(decision.node, fitting)} without the {words} {' and '.join(without)}"
     return (Remedy(change="annotation", text=text, nodes=(decision.node,), node_count=fitting),)
+
+
+def _decide_without(question: Question, pod: Pod, keys: Collection[str]) -> Decision | None:
+    """Decide for a pod that lacks some annotations, None if it fits nowhere: what it asks for may follow from them."""
+    annotations = {key: value for key, value in pod.annotations.items() if key not in keys}
+    other = replace(pod, metadata=replace(pod.metadata, annotations=annotations))
+    demand = read_demand(other, question.scheduler.profile, question.scheduler.options)
+    decision = _decide(question, demand, question.headroom) if demand.asks else None
+    return None if decision is None or decision.node is None else decision
 
 
 def find_quota(question: Question) -> Steps:

@@ -33,6 +33,7 @@ from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
 from gpuloom.model.request_columns import Headroom
 from gpuloom.model.share import Share
 from gpuloom.vendors.profile import Profile
+from gpuloom.wire.objects import Pod
 from gpuloom.wire.words import encode_unix_time
 
 
@@ -44,6 +45,7 @@ class ExplanationScope:
     barred  nodes that kube-scheduler would not offer, and why
     tell_absence  says why a node has no cards
     tell_cores  says how many per cent of its card's cores a share is, by node and vendor
+    pod     as its author wrote it, None where nobody is to be told what of it could be written otherwise
     """
 
     scheduler: VendorScheduler
@@ -51,6 +53,7 @@ class ExplanationScope:
     barred: Mapping[str, str] = field(default_factory=dict)
     tell_absence: Callable[[str], str] = lambda _name: ""
     tell_cores: Callable[[str, str, Share], int] = lambda _node, _word, share: share.cores
+    pod: Pod | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +97,10 @@ class Study:
             return "bound" if self.own.status is ReservationStatus.CONFIRMED else "reserved"
         return "does not fit" if self.decision.node is None else "fits"
 
-    def question(self, depth: Depth) -> Question:
+    def question(self) -> Question:
         """Ask for what would have to change."""
-        return Question(self.scope.scheduler, self.demand, self.headroom, self.matrix, self.decision, depth.most_names)
+        scope = self.scope
+        return Question(scope.scheduler, scope.pod, self.demand, self.headroom, self.matrix, self.decision)
 
     def causes(self) -> dict[str, str]:
         """What is wrong with nodes as a whole."""
