@@ -140,6 +140,15 @@ def test_divided_cards_that_serve_several_times_are_not_told_to_be_too_few() -> 
     assert (told.outcome, [note for note in told.notes if "cards of one node" in note]) == ("does not fit", [])
 
 
+def test_a_card_that_is_faulty_because_of_a_pod_needs_that_pod_gone_not_its_health() -> None:
+    engine = Engine({"n1": [a_divided_card()]})
+    # From before the card was divided: it is held whole.
+    engine.hold("n1", "a", memory_mib=4000, by="old")
+    demand = read_demand(pod(gpu=1, gpumem=4000), NVIDIA, engine.options)
+    told = finish(explain(ExplanationScope(engine.vendor_scheduler, ("n1",)), demand, Depth())).remedies
+    assert [remedy.text for remedy in told] == ["would fit on n1 without other/old"]
+
+
 TYPE, MODE = "nvidia.com/use-gputype", "nvidia.com/vgpu-mode"
 
 

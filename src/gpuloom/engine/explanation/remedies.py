@@ -47,6 +47,9 @@ def _only_blocked(question: Question, check: NamedRule) -> Ints:
     """
     matrix, refusals = question.matrix, question.decision.refusals
     only = matrix.bits == check.bit
+    if check.rule.change is NeededChange.HEALTHY:
+        # No repair helps a card of which pods hold what cannot be.
+        only[sorted(matrix.table.faulty)] = False
     helped = matrix.fitting() + matrix.count(only) >= question.cards
     rows = np.flatnonzero(only & helped[matrix.cards.node])
     nodes, inverse = np.unique(matrix.cards.node[rows], return_inverse=True)
