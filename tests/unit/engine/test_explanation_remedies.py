@@ -66,6 +66,14 @@ def test_nodes_with_cards_of_another_model_are_not_told_as_alike() -> None:
     assert (found.model, found.nodes) == ("NVIDIA A40", ("n1",))
 
 
+def test_cards_of_several_models_are_told_without_one() -> None:
+    engine = Engine({"n1": [card("a"), card("b", model="NVIDIA L4")]})
+    for uuid in "ab":
+        engine.hold("n1", uuid, memory_mib=15_384)
+    (found,) = find(engine, pod(gpu=2, gpumem=2000), "memory")
+    assert (found.text, found.model) == ("fits if 1,000 MiB more were free on cards a and b of n1", "")
+
+
 def test_only_the_card_that_was_tried_is_named() -> None:
     engine = Engine({"n1": [card("a"), card("b")]})
     engine.hold("n1", "a", memory_mib=15_384)

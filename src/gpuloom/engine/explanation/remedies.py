@@ -18,6 +18,7 @@ from gpuloom.engine.explanation.pod_remedies import find_annotations, find_quota
 from gpuloom.engine.explanation.rule_matrix import NamedRule, RuleMatrix
 from gpuloom.engine.explanation.values import Remedy
 from gpuloom.engine.filtering.rules import NeededChange
+from gpuloom.engine.state.card_table import CardTable
 from gpuloom.model.cards import Cards, Ints
 from gpuloom.model.request_columns import RequestColumns
 
@@ -144,11 +145,18 @@ def _more(
             change=check.name,
             text=f"fits if {amount.format(tell(matrix, gap))} were free on {places}",
             amount=gap.amount,
-            model=matrix.table.kinds[gap.kind][0],
+            model=_find_model(matrix.table, names[0], helped[0].uuids),
             nodes=names,
             node_count=len(names),
         ),
     )
+
+
+def _find_model(table: CardTable, node: str, uuids: Sequence[str]) -> str:
+    """Return the model of some cards, empty where they are of several."""
+    rows = (table.row(node, uuid) for uuid in uuids)
+    models = {table.kinds[int(table.cards.kind[row])][0] for row in rows if row is not None}
+    return models.pop() if len(models) == 1 else ""
 
 
 def _tell_cores(matrix: RuleMatrix, gap: _Gap) -> int:
