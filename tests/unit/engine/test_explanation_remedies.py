@@ -215,3 +215,9 @@ def test_only_annotations_that_the_pod_has_are_named() -> None:
     )
     told = explain_other("kunlun", card("a", count=1), asked)
     assert told == ["fits on n1 without the annotation baidu.com/use-gpuuuid"]
+
+
+def test_one_divided_card_is_named_where_it_serves_several_times() -> None:
+    divided = a_divided_card()
+    cards = [msgspec.structs.replace(divided, id=uuid, healthy=False) for uuid in "ab"]
+    assert texts(Engine({"n1": cards}), pod(gpu=2, gpumem=4000), "health") == ["fits if card a of n1 were healthy"]

@@ -51,7 +51,7 @@ def _only_blocked(question: Question, check: NamedRule) -> Ints:
     if check.rule.change is NeededChange.HEALTHY:
         # No repair helps a card of which pods hold what cannot be.
         only[sorted(matrix.table.faulty)] = False
-    helped = matrix.fitting() + matrix.count(only) >= question.cards
+    helped = matrix.count(only) >= question.missing
     rows = np.flatnonzero(only & helped[matrix.cards.node])
     nodes, inverse = np.unique(matrix.cards.node[rows], return_inverse=True)
     offered = np.array([matrix.table.names[node] in refusals for node in nodes.tolist()], bool)
@@ -88,7 +88,7 @@ def _smallest_gaps(question: Question, rows: Ints, gaps: Ints) -> list[_Gap]:
     nodes = question.matrix.cards.node[rows]
     order = np.lexsort((gaps, nodes))
     places, first = np.unique(nodes[order], return_index=True)
-    missing = np.maximum(question.cards - question.matrix.fitting()[places], 1)
+    missing = question.missing[places]
     # Some rows were left out because nothing would make room on them: enough must be there still.
     enough = missing <= np.diff(first, append=len(order))
     places, first, missing = places[enough], first[enough], missing[enough]
@@ -167,7 +167,7 @@ def _tell_cores(matrix: RuleMatrix, gap: _Gap) -> int:
 def _set(question: Question, check: NamedRule, column: str, value: int, words: str) -> Steps:
     matrix = question.matrix
     rows = _only_blocked(question, check)
-    nodes = list(dict.fromkeys(matrix.cards.node[rows].tolist()))
+    nodes, missing = list(dict.fromkeys(matrix.cards.node[rows].tolist())), question.missing
 
     def mend(cards: Cards, changed: Sequence[int]) -> None:
         getattr(cards, column)[changed] = value
@@ -175,8 +175,7 @@ def _set(question: Question, check: NamedRule, column: str, value: int, words: s
     for node in nodes[:_TRIES_PER_CHECK]:
         name = matrix.table.names[node]
         uuids = [matrix.table.uuids[row] for row in rows.tolist() if matrix.cards.node[row] == node]
-        missing = max(question.cards - int(matrix.fitting()[node]), 1)
-        found = yield from _find_few(question, name, uuids, missing, mend)
+        found = yield from _find_few(question, name, uuids, int(missing[node]), mend)
         if found:
             return (
                 Remedy(
