@@ -66,14 +66,17 @@ Steps = Generator[None, None, tuple[Remedy, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A pod that does not fit, and the cluster as it was seen."""
+    """A pod that does not fit, and the cluster as it was seen.
+
+    nodes  where changes may help: kube-scheduler offers them, and nothing else is missing there
+    """
 
     scheduler: VendorScheduler
     pod: Pod | None
     demand: Demand
     headroom: Headroom
     matrix: RuleMatrix
-    decision: Decision
+    nodes: frozenset[str]
 
     @property
     def missing(self) -> Ints:

@@ -121,8 +121,7 @@ def _sum(question: Question, shares: Sequence[ContainerShares]) -> Usage:
 
 def _decide(question: Question, demand: Demand, headroom: Headroom) -> Decision:
     scheduler = question.scheduler
-    refusals = question.decision.refusals
-    names = tuple(name for name in scheduler.state.table.positions if name in refusals)
+    names = tuple(name for name in scheduler.state.table.positions if name in question.nodes)
     return scheduler.decide(demand, scheduler.look_up(names), headroom=headroom)
 
 

@@ -42,11 +42,8 @@ def find_remedies(question: Question) -> Steps:
 
 
 def _only_blocked(question: Question, check: NamedRule) -> Ints:
-    """Return the rows of cards that this check alone rejects, on nodes where that is what is missing.
-
-    Nodes that kube-scheduler does not offer are not in the refusals: no change of their cards would help.
-    """
-    matrix, refusals = question.matrix, question.decision.refusals
+    """Return the rows of cards that this check alone rejects, on nodes where that is what is missing."""
+    matrix = question.matrix
     only = matrix.bits == check.bit
     if check.rule.change is NeededChange.HEALTHY:
         # No repair helps a card of which pods hold what cannot be.
@@ -54,7 +51,7 @@ def _only_blocked(question: Question, check: NamedRule) -> Ints:
     helped = matrix.count(only) >= question.missing
     rows = np.flatnonzero(only & helped[matrix.cards.node])
     nodes, inverse = np.unique(matrix.cards.node[rows], return_inverse=True)
-    offered = np.array([matrix.table.names[node] in refusals for node in nodes.tolist()], bool)
+    offered = np.array([matrix.table.names[node] in question.nodes for node in nodes.tolist()], bool)
     return rows[offered[inverse]]
 
 

@@ -4,7 +4,7 @@ Told card by card is the vendor of whose cards the fewest nodes would do; the ot
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -14,7 +14,7 @@ from gpuloom.engine.explanation.depth import STANDARD, Depth
 from gpuloom.engine.explanation.explain import explain
 from gpuloom.engine.explanation.study import ExplanationScope, tell_asks, tell_outlook
 from gpuloom.engine.explanation.summing import count_reasons, group_refusals
-from gpuloom.engine.explanation.values import ContainerRequest, Explanation, Ranked, Remedy, VendorVerdict
+from gpuloom.engine.explanation.values import ContainerRequest, Explanation, Ranked, VendorVerdict
 from gpuloom.engine.request.demand import Demand, Demands
 from gpuloom.engine.state.ledger import Reservation
 
@@ -55,7 +55,8 @@ def explain_all(
     scope = scope_of(words[0])
     answers = yield from _ask(pod_scheduler, demands, [name for name in scope.names if name not in scope.barred])
     word = answers.obstacle
-    explanation = yield from explain(scope_of(word), demands[word], depth)
+    hopeless = {node for other, one in answers.alone.items() if other != word for node in one.refusals}
+    explanation = yield from explain(replace(scope_of(word), hopeless=hopeless), demands[word], depth)
     told = _combine(explanation, demands, answers, scope, depth)
     return msgspec.structs.replace(told, asks=asks)
 
@@ -77,7 +78,6 @@ def _combine(
     """Put what holds for all vendors in the place of what holds for one."""
     together, fitting = answers.together, len(answers.together.fitting)
     word = answers.obstacle
-    others = {other: one for other, one in answers.alone.items() if other != word}
     are_apart = not fitting and all(len(one.fitting) for one in answers.alone.values())
     ranking = together.fitting.best_first(depth.most_names)
     return msgspec.structs.replace(
@@ -88,7 +88,6 @@ def _combine(
         ranking=tuple(Ranked(node=node, score=round(score, 4)) for node, score in ranking),
         reasons=count_reasons(together.refusals),
         refused=group_refusals(together.refusals, scope.barred, depth.most_names),
-        remedies=tuple(remedy for remedy in explanation.remedies if _helps_all(remedy, others)),
         vendors=tuple(_tell(one, demands[one], answers.alone[one]) for one in sorted(demands)),
         notes=(*explanation.notes, NOT_TOGETHER) if are_apart else explanation.notes,
     )
@@ -120,8 +119,3 @@ def _tell_held(own: Reservation, words: Sequence[str]) -> tuple[VendorVerdict, .
 def _tell_asks(pod_scheduler: PodScheduler, demands: Demands) -> tuple[ContainerRequest, ...]:
     profiles = {word: pod_scheduler.by_vendor[word].profile for word in demands}
     return tuple(ask for word, demand in sorted(demands.items()) for ask in tell_asks(demand, profiles[word]))
-
-
-def _helps_all(remedy: Remedy, others: Mapping[str, Decision]) -> bool:
-    """Tell whether the other vendors' cards would do on the nodes where a change helps the first."""
-    return not any(node in one.refusals for node in remedy.nodes for one in others.values())

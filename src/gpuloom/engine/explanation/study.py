@@ -1,6 +1,7 @@
 """One pod before the cluster as it was when the question came: decision, columns, and what follows from them."""
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from gpuloom.engine.decision.decision import Decision
@@ -46,6 +47,7 @@ class ExplanationScope:
     tell_absence  says why a node has no cards
     tell_cores  says how many per cent of its card's cores a share is, by node and vendor
     pod     as its author wrote it, None where nobody is to be told what of it could be written otherwise
+    hopeless  nodes that lack what else the pod asks for: no change of these cards would help there
     """
 
     scheduler: VendorScheduler
@@ -54,6 +56,7 @@ class ExplanationScope:
     tell_absence: Callable[[str], str] = lambda _name: ""
     tell_cores: Callable[[str, str, Share], int] = lambda _node, _word, share: share.cores
     pod: Pod | None = None
+    hopeless: AbstractSet[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,8 @@ class Study:
     def question(self) -> Question:
         """Ask for what would have to change."""
         scope = self.scope
-        return Question(scope.scheduler, scope.pod, self.demand, self.headroom, self.matrix, self.decision)
+        nodes = frozenset(self.decision.refusals.keys() - scope.hopeless)
+        return Question(scope.scheduler, scope.pod, self.demand, self.headroom, self.matrix, nodes)
 
     def causes(self) -> dict[str, str]:
         """What is wrong with nodes as a whole."""
