@@ -26,7 +26,8 @@ from gpuloom.wire.objects import Container, ObjectMeta, Pod, ResourceQuota, Reso
 def ask(engine: Engine, asked: Pod, depth: Depth | None = None, **scene: object) -> Explanation:
     demand = read_demand(asked, NVIDIA, engine.options)
     names = scene.pop("names", tuple(engine.cluster.table.positions))
-    return finish(explain(ExplanationScope(engine.vendor_scheduler, names, **scene), demand, depth or Depth()))  # type: ignore[arg-type]
+    scope = ExplanationScope(engine.vendor_scheduler, names, pod=asked, **scene)  # type: ignore[arg-type]
+    return finish(explain(scope, demand, depth or Depth()))
 
 
 def card_of(explanation: Explanation, uuid: str) -> CardVerdict:
@@ -83,7 +84,7 @@ def test_nothing_helps_on_nodes_that_kube_scheduler_does_not_offer() -> None:
 
 def test_what_is_missing_least_is_told_with_its_nodes() -> None:
     told = remedies(ask(two_full_nodes(), pod(gpu=1, gpumem=8000)), "memory")
-    assert told == ["fits if 616 MiB more were free on any NVIDIA A40 of n1"]
+    assert told == ["fits if 616 MiB more were free on card b of n1"]
 
 
 def test_no_amount_is_named_that_the_card_does_not_have() -> None:
@@ -130,11 +131,11 @@ def want_whole_cards(containers: int) -> Pod:
 
 @pytest.mark.parametrize(
     ("cards", "containers", "told"),
-    [(2, 1, "1 of 2"), (2, 2, "2 of 2"), (3, 2, "2 of 3"), (4, 2, "2 of 4")],
+    [(2, 1, "card c0"), (2, 2, "cards c0 and c1"), (3, 2, "cards c0 and c1")],
 )
 def test_so_many_cards_are_named_as_all_containers_need(cards: int, containers: int, told: str) -> None:
     engine = Engine({"n1": [card(f"c{at}", healthy=False) for at in range(cards)]})
-    assert remedies(ask(engine, want_whole_cards(containers)), "health") == [f"fits if {told} cards of n1 were healthy"]
+    assert remedies(ask(engine, want_whole_cards(containers)), "health") == [f"fits if {told} of n1 were healthy"]
 
 
 def test_no_card_is_named_where_all_of_them_are_too_few() -> None:
@@ -147,7 +148,7 @@ def test_memory_is_missing_on_as_many_cards_as_all_containers_need() -> None:
     for uuid in "abc":
         engine.hold("n1", uuid, memory_mib=10_000)
     asked = pod(container("first", gpu=1, gpumem=10_000), container("second", gpu=1, gpumem=10_000))
-    assert remedies(ask(engine, asked), "memory") == ["fits if 3,616 MiB more were free on 2 more cards of n1"]
+    assert remedies(ask(engine, asked), "memory") == ["fits if 3,616 MiB more were free on cards a and b of n1"]
 
 
 def test_an_annotation_that_excludes_all_cards_is_named() -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 from builders import NVIDIA, card, container, pod
 
@@ -15,6 +16,7 @@ from gpuloom.engine.request.demand import read_demands
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
+from gpuloom.model.mig import MIG_MODE, MigPlacement, MigProfile
 from gpuloom.model.nodecards import NodeCards
 from gpuloom.model.share import Share
 from gpuloom.scheduler.timeslice import run_to_end
@@ -300,3 +302,13 @@ def test_beside_those_who_go_anyway_as_few_leave_as_if_they_were_gone() -> None:
     (plan,) = run_to_end(planner.plan_beside(preemptor, going))
     assert (plan.node, [one.priority for one in plan.victims]) == ("n0", [1])
     assert cluster.state.ledger.find(kept) is not None
+
+
+def test_who_makes_a_card_faulty_by_holding_all_of_it_is_evicted() -> None:
+    cluster = Cluster(1)
+    places = tuple(MigPlacement(start, 1) for start in range(7))
+    profile = MigProfile("1g.5gb", memory_mib=5120, cores=14, slice_count=1, placements=places)
+    divided = msgspec.structs.replace(card("n0-0", memory_mib=40_960, mig_profiles=(profile,)), mode=MIG_MODE)
+    cluster.state.register("n0", "NVIDIA", NodeCards((divided,)))
+    old = cluster.hold("n0", 0, priority=0, memory_mib=4000)
+    assert names(cluster.plan(pod(gpu=1, gpumem=4000))) == ("n0", (old,))

@@ -34,21 +34,24 @@ def cluster(**nodes: dict[str, int]) -> ClusterState:
     return fleet
 
 
-def ask(fleet: ClusterState, *, nvidia_mib: int = 8 * GIB, dcu_mib: int = 8 * GIB) -> Explanation:
+def ask(fleet: ClusterState, *, nvidia_mib: int = 8 * GIB, dcu_mib: int = 8 * GIB, **annotations: str) -> Explanation:
     """Explain a pod with a container for each vendor."""
     limits: tuple[dict[str, Any], ...] = (
         {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(nvidia_mib)},
         {"hygon.com/dcunum": "1", "hygon.com/dcumem": str(dcu_mib)},
     )
     containers = [Container(name=f"c{at}", resources=Resources(limits=one)) for at, one in enumerate(limits)]
-    asked = Pod(metadata=ObjectMeta(name="p", namespace="default", uid="p"), spec=PodSpec(containers=containers))
+    written = {f"nvidia.com/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    metadata = ObjectMeta(name="p", namespace="default", uid="p", annotations=written)
+    asked = Pod(metadata=metadata, spec=PodSpec(containers=containers))
     pod_scheduler = PodScheduler(fleet, Options())
     demands = {profile.word: read_demand(asked, profile, pod_scheduler.options) for profile in fleet.catalog}
-    return finish(
-        explain_all(
-            pod_scheduler, demands, lambda word: ExplanationScope(pod_scheduler.by_vendor[word], tuple(fleet.nodes))
-        )
-    )
+    names = tuple(fleet.nodes)
+
+    def scope_of(word: str) -> ExplanationScope:
+        return ExplanationScope(pod_scheduler.by_vendor[word], names, pod=asked)
+
+    return finish(explain_all(pod_scheduler, demands, scope_of))
 
 
 def hold(fleet: ClusterState, name: str, shares: PodShares) -> None:
@@ -92,6 +95,12 @@ def test_a_change_that_helps_one_vendor_where_the_other_has_no_room_is_no_remedy
     hold(fleet, "y", {"NVIDIA": ((Share("NVIDIA-n1", "NVIDIA", 14 * GIB, 0),),)})
     assert ask(fleet, dcu_mib=8 * GIB).remedies == ()
     assert [remedy.pods[0].name for remedy in ask(fleet, nvidia_mib=GIB).remedies if remedy.pods] == ["x"]
+
+
+def test_only_nodes_with_room_for_the_other_vendor_count_for_a_remedy() -> None:
+    both, little = {"NVIDIA": 16 * GIB, "DCU": 16 * GIB}, {"NVIDIA": 16 * GIB, "DCU": 4 * GIB}
+    (found,) = ask(cluster(n1=little, n2=both), use_gputype="H100").remedies
+    assert (found.text, found.node_count) == ("fits on n2 without the annotation nvidia.com/use-gputype", 1)
 
 
 def test_a_pod_that_has_its_cards_says_how_many_of_which_vendor() -> None:

@@ -37,7 +37,7 @@ def explain(
     yield
     remedies: tuple[Remedy, ...] = ()
     if depth.remedies and study.lacks_cards:
-        remedies = yield from find_remedies(study.question(depth))
+        remedies = yield from find_remedies(study.question())
     details: list[NodeVerdict] = []
     for name in study.choose_nodes(depth, remedies):
         yield

@@ -53,7 +53,7 @@ def _nearest_nodes(question: Question) -> list[str]:
     nodes = np.flatnonzero(enough & (taken > 0))
     order = nodes[np.lexsort((used[nodes], -matrix.fitting()[nodes]))]
     names = (matrix.table.names[position] for position in order.tolist())
-    return [name for name in names if name in question.decision.refusals][:MOST_NODES_TRIED]
+    return [name for name in names if name in question.nodes][:MOST_NODES_TRIED]
 
 
 def _fewest(

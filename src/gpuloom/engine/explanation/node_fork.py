@@ -3,6 +3,8 @@
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 
+import numpy as np
+
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.explanation.rule_matrix import RuleMatrix
@@ -10,7 +12,9 @@ from gpuloom.engine.explanation.values import Remedy
 from gpuloom.engine.request.demand import Demand
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.engine.state.vendor_state import VendorState
+from gpuloom.model.cards import UNDIVIDED, Ints
 from gpuloom.model.request_columns import Headroom
+from gpuloom.wire.objects import Pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,19 +66,27 @@ Steps = Generator[None, None, tuple[Remedy, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A pod that does not fit, and the cluster as it was seen."""
+    """A pod that does not fit, and the cluster as it was seen.
+
+    nodes  where changes may help: kube-scheduler offers them, and nothing else is missing there
+    """
 
     scheduler: VendorScheduler
+    pod: Pod | None
     demand: Demand
     headroom: Headroom
     matrix: RuleMatrix
-    decision: Decision
-    most_names: int
+    nodes: frozenset[str]
 
     @property
-    def cards(self) -> int:
-        """How many cards the container asks for that is placed first."""
-        return self.matrix.request.cards
+    def missing(self) -> Ints:
+        """How many more cards must do at least for the container that is placed first, by position of the node.
+
+        One is enough where any is divided: it may serve a container several times.
+        """
+        matrix = self.matrix
+        divided = matrix.count(matrix.cards.division != UNDIVIDED) > 0
+        return np.maximum(np.where(divided, 1, matrix.request.cards) - matrix.fitting(), 1)
 
     def fork_node(self, node: str) -> NodeFork:
         """Fork off a node to try something on, without the pod itself."""

@@ -9,22 +9,22 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from msgspec.structs import replace
 
-from gpuloom.engine.decision.decision import Decision
-from gpuloom.engine.explanation.cores import asked_in_per_cent, unit_of_cores
-from gpuloom.engine.explanation.hosts import tell_one_of
+from gpuloom.engine.explanation.cores import asked_in_per_cent
+from gpuloom.engine.explanation.counting import tell_count
 from gpuloom.engine.explanation.leaving import find_leaving
 from gpuloom.engine.explanation.node_fork import Question, Steps
+from gpuloom.engine.explanation.pod_remedies import find_annotations, find_quota
 from gpuloom.engine.explanation.rule_matrix import NamedRule, RuleMatrix
 from gpuloom.engine.explanation.values import Remedy
 from gpuloom.engine.filtering.rules import NeededChange
-from gpuloom.engine.request.demand import CardSelector, Demand
-from gpuloom.engine.state.usage import collapse, sum_for_quota
+from gpuloom.engine.state.card_table import CardTable
 from gpuloom.model.cards import Cards, Ints
-from gpuloom.model.request_columns import UNBOUNDED, Headroom, RequestColumns
+from gpuloom.model.request_columns import RequestColumns
 
 _TRIES_PER_CHECK = 2
+_MOST_CARDS = 8
+"""So many cards are named."""
 _ACCOUNTED = "were not closed by a pod of which nobody can read what it holds"
 
 
@@ -35,34 +35,47 @@ def find_remedies(question: Question) -> Steps:
         change = _CHANGES.get(check.rule.change)
         if change is not None:
             found.extend((yield from change(question, check)))
-    found.extend((yield from _without_annotations(question)))
-    found.extend((yield from _with_quota(question)))
+    found.extend((yield from find_annotations(question)))
+    found.extend((yield from find_quota(question)))
     found.extend((yield from find_leaving(question)))
     return tuple(found)
 
 
 def _only_blocked(question: Question, check: NamedRule) -> Ints:
-    """Return the rows of cards that this check alone rejects, on nodes where that is what is missing.
-
-    Nodes that kube-scheduler does not offer are not in the refusals: no change of their cards would help.
-    """
-    matrix, refusals = question.matrix, question.decision.refusals
+    """Return the rows of cards that this check alone rejects, on nodes where that is what is missing."""
+    matrix = question.matrix
     only = matrix.bits == check.bit
-    helped = matrix.fitting() + matrix.count(only) >= question.cards
+    if check.rule.change is NeededChange.HEALTHY:
+        # No repair helps a card of which pods hold what cannot be.
+        only[sorted(matrix.table.faulty)] = False
+    helped = matrix.count(only) >= question.missing
     rows = np.flatnonzero(only & helped[matrix.cards.node])
     nodes, inverse = np.unique(matrix.cards.node[rows], return_inverse=True)
-    offered = np.array([matrix.table.names[node] in refusals for node in nodes.tolist()], bool)
+    offered = np.array([matrix.table.names[node] in question.nodes for node in nodes.tolist()], bool)
     return rows[offered[inverse]]
 
 
 @dataclass(frozen=True, slots=True)
 class _Gap:
-    """What is missing on one node: so much on each of so many cards."""
+    """What is missing on one node: so much on each of so many cards of a kind."""
 
     node: int
     amount: int
     cards: int
     row: int
+    kind: int
+
+    def is_like(self, other: "_Gap") -> bool:
+        """Tell whether as much is missing on as many cards of the same kind."""
+        return (self.amount, self.cards, self.kind) == (other.amount, other.cards, other.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class _Helped:
+    """A gap, and the cards on which the pod fits without it, as tried."""
+
+    gap: _Gap
+    uuids: Sequence[str]
 
 
 def _smallest_gaps(question: Question, rows: Ints, gaps: Ints) -> list[_Gap]:
@@ -72,12 +85,14 @@ def _smallest_gaps(question: Question, rows: Ints, gaps: Ints) -> list[_Gap]:
     nodes = question.matrix.cards.node[rows]
     order = np.lexsort((gaps, nodes))
     places, first = np.unique(nodes[order], return_index=True)
-    missing = np.maximum(question.cards - question.matrix.fitting()[places], 1)
+    missing = question.missing[places]
     # Some rows were left out because nothing would make room on them: enough must be there still.
     enough = missing <= np.diff(first, append=len(order))
     places, first, missing = places[enough], first[enough], missing[enough]
     last = order[first + missing - 1]
-    found = zip(places.tolist(), gaps[last].tolist(), missing.tolist(), rows[last].tolist(), strict=True)
+    at = rows[last]
+    kinds = question.matrix.cards.kind[at]
+    found = zip(places.tolist(), gaps[last].tolist(), missing.tolist(), at.tolist(), kinds.tolist(), strict=True)
     return sorted((_Gap(*one) for one in found), key=lambda gap: (gap.amount, gap.cards, gap.node))
 
 
@@ -101,9 +116,13 @@ def _more(
     rows = _only_blocked(question, check)
     rows = rows[wanted[rows] <= there_is[rows]]
     gaps = wanted[rows] - (there_is - in_use)[rows]
-    nearest = _smallest_gaps(question, rows, gaps)
+    nearest = _smallest_gaps(question, rows, gaps)[:_TRIES_PER_CHECK]
     by_row = dict(zip(rows.tolist(), gaps.tolist(), strict=True))
-    for gap in nearest[:_TRIES_PER_CHECK]:
+    helped: list[_Helped] = []
+    for gap in nearest:
+        # Others that need as much are tried too, so that they can be named.
+        if helped and not helped[0].gap.is_like(gap):
+            break
         near = [row for row in _rows(matrix, gap.node) if by_row.get(row, gap.amount + 1) <= gap.amount]
         uuids = [matrix.table.uuids[row] for row in sorted(near, key=by_row.__getitem__)]
 
@@ -111,24 +130,30 @@ def _more(
             held = getattr(cards, used)
             held[changed] = np.maximum(held[changed] - gap.amount, 0)
 
-        count = yield from _find_fewest(question, matrix.table.names[gap.node], uuids, gap.cards, free)
-        if count:
-            alike = [one for one in nearest if (one.amount, one.cards) == (gap.amount, gap.cards)]
-            same = alike if count == gap.cards else [gap]
-            names = [matrix.table.names[one.node] for one in same]
-            kind = matrix.table.kinds[int(matrix.cards.kind[gap.row])][0]
-            place = f"any {kind}" if count == 1 else f"{count} more cards"
-            return (
-                Remedy(
-                    change=check.name,
-                    text=f"fits if {amount.format(tell(matrix, gap))} were free on {place} of {_list(names)}",
-                    amount=gap.amount,
-                    model=kind,
-                    nodes=tuple(names[: question.most_names]),
-                    node_count=len(names),
-                ),
-            )
-    return ()
+        found = yield from _find_few(question, matrix.table.names[gap.node], uuids, gap.cards, free)
+        if found:
+            helped.append(_Helped(gap, found))
+    if not helped:
+        return ()
+    gap, names = helped[0].gap, tuple(matrix.table.names[one.gap.node] for one in helped)
+    places = " or ".join(_name_cards(one.uuids, name) for one, name in zip(helped, names, strict=True))
+    return (
+        Remedy(
+            change=check.name,
+            text=f"fits if {amount.format(tell(matrix, gap))} were free on {places}",
+            amount=gap.amount,
+            model=_find_model(matrix.table, names[0], helped[0].uuids),
+            nodes=names,
+            node_count=len(names),
+        ),
+    )
+
+
+def _find_model(table: CardTable, node: str, uuids: Sequence[str]) -> str:
+    """Return the model of some cards, empty where they are of several."""
+    rows = (table.row(node, uuid) for uuid in uuids)
+    models = {table.kinds[int(table.cards.kind[row])][0] for row in rows if row is not None}
+    return models.pop() if len(models) == 1 else ""
 
 
 def _tell_cores(matrix: RuleMatrix, gap: _Gap) -> int:
@@ -139,7 +164,7 @@ def _tell_cores(matrix: RuleMatrix, gap: _Gap) -> int:
 def _set(question: Question, check: NamedRule, column: str, value: int, words: str) -> Steps:
     matrix = question.matrix
     rows = _only_blocked(question, check)
-    nodes = list(dict.fromkeys(matrix.cards.node[rows].tolist()))
+    nodes, missing = list(dict.fromkeys(matrix.cards.node[rows].tolist())), question.missing
 
     def mend(cards: Cards, changed: Sequence[int]) -> None:
         getattr(cards, column)[changed] = value
@@ -147,51 +172,53 @@ def _set(question: Question, check: NamedRule, column: str, value: int, words: s
     for node in nodes[:_TRIES_PER_CHECK]:
         name = matrix.table.names[node]
         uuids = [matrix.table.uuids[row] for row in rows.tolist() if matrix.cards.node[row] == node]
-        missing = max(question.cards - int(matrix.fitting()[node]), 1)
-        count = yield from _find_fewest(question, name, uuids, missing, mend)
-        if count:
-            which = f"card {uuids[0]}" if len(uuids) == 1 else f"{count} of {len(uuids)} cards"
+        found = yield from _find_few(question, name, uuids, int(missing[node]), mend)
+        if found:
             return (
                 Remedy(
                     change=check.name,
-                    text=f"fits if {which} of {name} {words}",
-                    amount=count,
+                    text=f"fits if {_name_cards(found, name)} {words}",
+                    amount=len(found),
                     nodes=(name,),
-                    node_count=len(nodes),
+                    node_count=1,
                 ),
             )
     return ()
 
 
-def _find_fewest(
+def _find_few(
     question: Question, node: str, uuids: Sequence[str], least: int, change: Callable[[Cards, Sequence[int]], None]
-) -> Generator[None, None, int]:
-    """Return of how few cards a change lets the pod fit, 0 where not even of all; a trial between two steps.
+) -> Generator[None, None, Sequence[str]]:
+    """Return few cards of which a change lets the pod fit, none where not even of all; a trial between two steps.
 
-    uuids   of the cards in question, in the order in which they are changed: at least so many
+    uuids   of the cards in question, best first: at least so many
     change  changes rows of a copy of the node
     """
 
-    def helps(count: int) -> bool:
+    def helps(tried: Sequence[str]) -> bool:
         imagined = question.fork_node(node)
         table = imagined.state.table
-        rows = [table.row(node, uuid) for uuid in uuids[:count]]
+        rows = [table.row(node, uuid) for uuid in tried]
         change(table.cards, [row for row in rows if row is not None])
         return imagined.fits(question.demand)
 
     yield
-    if helps(least):
-        return least
+    if helps(uuids[:least]):
+        return uuids[:least]
     if least == len(uuids):
-        return 0
+        return ()
     yield
-    if not helps(len(uuids)):
-        return 0
-    for count in range(least + 1, len(uuids)):
+    if not helps(uuids):
+        return ()
+    few = list(uuids)
+    for uuid in reversed(uuids):
+        if len(few) == least:
+            break
         yield
-        if helps(count):
-            return count
-    return len(uuids)
+        rest = [one for one in few if one != uuid]
+        if helps(rest):
+            few = rest
+    return few
 
 
 def _rows(matrix: RuleMatrix, node: int) -> range:
@@ -224,62 +251,11 @@ _CHANGES: Mapping[NeededChange, Callable[[Question, NamedRule], Steps]] = {
 }
 
 
-def _without_annotations(question: Question) -> Steps:
-    """Try the pod without the annotations that narrow the choice of cards."""
-    if question.demand.selector == CardSelector():
-        return ()
-    yield
-    decision = _decide(question, replace(question.demand, selector=CardSelector()), question.headroom)
-    if decision.node is None:
-        return ()
-    keys, selector = question.scheduler.profile.select, question.demand.selector
-    names: dict[str, bool] = {}
-    if keys.types:
-        names |= {keys.types.use: selector.use_types is not None, keys.types.nouse: bool(selector.nouse_types)}
-    for pair in keys.uuids:
-        names |= {pair.use: selector.use_uuids is not None, pair.nouse: bool(selector.nouse_uuids)}
-    names |= {keys.mode: selector.mode is not None}
-    listed = " and ".join(key for key, is_set in names.items() if is_set)
-    fitting = len(decision.fitting)
-    text = f"fits on {tell_one_of(decision.node, fitting)} without the annotation {listed}"
-    return (Remedy(change="annotation", text=text, nodes=(decision.node,), node_count=fitting),)
-
-
-def _with_quota(question: Question) -> Steps:
-    """Try the pod without its namespace's quota."""
-    if question.headroom == UNBOUNDED:
-        return ()
-    yield
-    decision = _decide(question, question.demand, UNBOUNDED)
-    if decision.node is None:
-        return ()
-    profile = question.scheduler.profile
-    held = sum_for_quota(collapse(decision.shares, question.demand.phases).values(), bits=profile.fit.bits)
-    memory, cores = held.memory_mib - question.headroom.memory_mib, held.cores - question.headroom.cores
-    parts = [f"{memory:,} MiB more"] if memory > 0 else []
-    unit = "% " if unit_of_cores(profile) == "%" else ""
-    parts += [f"{cores} {unit}more of the cores"] if cores > 0 else []
-    if not parts:
-        return ()
-    text = f"fits if the quota of namespace {question.demand.namespace} allowed {' and '.join(parts)}"
-    return (
-        Remedy(
-            change="quota",
-            text=text,
-            amount=max(memory, 0),
-            nodes=(decision.node,),
-            node_count=len(decision.fitting),
-        ),
-    )
-
-
-def _decide(question: Question, demand: Demand, headroom: Headroom) -> Decision:
-    scheduler = question.scheduler
-    refusals = question.decision.refusals
-    names = tuple(name for name in scheduler.state.table.positions if name in refusals)
-    return scheduler.decide(demand, scheduler.look_up(names), headroom=headroom)
-
-
-def _list(names: Sequence[str], most: int = 5) -> str:
-    listed = ", ".join(names[:most])
-    return f"{listed} and {len(names) - most} more nodes" if len(names) > most else listed
+def _name_cards(uuids: Sequence[str], node: str) -> str:
+    """Name cards of a node, not all of very many."""
+    if len(uuids) == 1:
+        return f"card {uuids[0]} of {node}"
+    named, more = uuids[:_MOST_CARDS], len(uuids) - _MOST_CARDS
+    last = named[-1] if more <= 0 else tell_count(more, "other")
+    before = named[:-1] if more <= 0 else named
+    return f"cards {', '.join(before)} and {last} of {node}"

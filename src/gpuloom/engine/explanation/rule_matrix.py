@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.filtering.equivalence_class import classify
 from gpuloom.engine.filtering.per_card_request import make_request_columns
-from gpuloom.engine.filtering.rules import Rule, adjust_cards
+from gpuloom.engine.filtering.rules import NeededChange, Rule, adjust_cards
 from gpuloom.engine.request.demand import Demand
 from gpuloom.engine.state.card_table import NO_NODE, CardTable
 from gpuloom.model.cards import Cards, Flags, Ints, RuleCodes
@@ -55,7 +55,9 @@ class RuleMatrix:
 
     def would_do_empty(self) -> Flags:
         """Tell which cards would do if nobody were on them."""
-        lasting = sum(check.bit for check in self.checks if check.rule.outlasts_pods)
+        lasting = np.full(len(self.bits), sum(check.bit for check in self.checks if check.rule.outlasts_pods))
+        health = sum(check.bit for check in self.checks if check.rule.change is NeededChange.HEALTHY)
+        lasting[sorted(self.table.faulty)] &= ~health
         rejected = (self.bits < 0) | ((self.bits & lasting) != 0)
         return ~rejected & (self.required.memory_mib <= self.cards.total_memory_mib)
 

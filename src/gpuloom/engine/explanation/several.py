@@ -16,7 +16,7 @@ from gpuloom.engine.explanation.depth import STANDARD, Depth
 from gpuloom.engine.explanation.explain import explain
 from gpuloom.engine.explanation.study import ExplanationScope, JointAnswer, tell_asks
 from gpuloom.engine.explanation.summing import count_reasons
-from gpuloom.engine.explanation.values import ContainerRequest, Explanation, Remedy, VendorVerdict
+from gpuloom.engine.explanation.values import ContainerRequest, Explanation, VendorVerdict
 from gpuloom.engine.request.demand import Demand, Demands
 from gpuloom.engine.state.ledger import Reservation
 
@@ -60,7 +60,9 @@ def explain_all(
     scope = scopes[words[0]]
     answers = yield from _ask(pod_scheduler, demands, [name for name in scope.names if name not in scope.barred])
     word = answers.obstacle
-    explanation = yield from explain(scopes[word], demands[word], depth, answers.together)
+    hopeless = {node for other, one in answers.alone.items() if other != word for node in one.refusals}
+    hopeful = replace(scopes[word], hopeless=hopeless)
+    explanation = yield from explain(hopeful, demands[word], depth, answers.together)
     told = _combine(explanation, demands, answers)
     return msgspec.structs.replace(told, asks=asks)
 
@@ -94,12 +96,10 @@ def _ask_without(
 
 
 def _combine(explanation: Explanation, demands: Demands, answers: _Answers) -> Explanation:
-    """Add what each vendor says, and leave out what would help one of them only."""
-    others = {other: one for other, one in answers.alone.items() if other != answers.obstacle}
+    """Add what each vendor says."""
     are_apart = not explanation.fitting and all(len(one.fitting) for one in answers.alone.values())
     return msgspec.structs.replace(
         explanation,
-        remedies=tuple(remedy for remedy in explanation.remedies if _helps_all(remedy, others)),
         vendors=tuple(_tell(one, demands[one], answers.alone[one]) for one in sorted(demands)),
         notes=(*explanation.notes, NOT_TOGETHER) if are_apart else explanation.notes,
     )
@@ -131,8 +131,3 @@ def _tell_held(own: Reservation, words: Sequence[str]) -> tuple[VendorVerdict, .
 def _tell_asks(pod_scheduler: PodScheduler, demands: Demands) -> tuple[ContainerRequest, ...]:
     profiles = {word: pod_scheduler.by_vendor[word].profile for word in demands}
     return tuple(ask for word, demand in sorted(demands.items()) for ask in tell_asks(demand, profiles[word]))
-
-
-def _helps_all(remedy: Remedy, others: Mapping[str, Decision]) -> bool:
-    """Tell whether the other vendors' cards would do on the nodes where a change helps the first."""
-    return not any(node in one.refusals for node in remedy.nodes for one in others.values())

@@ -1,6 +1,7 @@
 """One pod before the cluster as it was when the question came: decision, columns, and what follows from them."""
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from gpuloom.engine.decision.decision import Decision
@@ -37,6 +38,7 @@ from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
 from gpuloom.model.request_columns import Headroom
 from gpuloom.model.share import Share
 from gpuloom.vendors.profile import Profile
+from gpuloom.wire.objects import Pod
 from gpuloom.wire.words import encode_unix_time
 
 
@@ -49,6 +51,8 @@ class ExplanationScope:
     tell_absence  says why a node has no cards
     tell_cores  says how many per cent of its card's cores a share is, by node and vendor
     has_cards   tells of which nodes cards of any vendor are known
+    pod     as its author wrote it, None where nobody is to be told what of it could be written otherwise
+    hopeless  nodes that lack what else the pod asks for: no change of these cards would help there
     """
 
     scheduler: VendorScheduler
@@ -57,6 +61,8 @@ class ExplanationScope:
     tell_absence: Callable[[str], str] = lambda _name: ""
     tell_cores: Callable[[str, str, Share], int] = lambda _node, _word, share: share.cores
     has_cards: Callable[[str], bool] = lambda _name: False
+    pod: Pod | None = None
+    hopeless: AbstractSet[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +140,11 @@ class Study:
         """Whether a pod that is on no node finds none where the cards of the one vendor would do."""
         return self.own is None and self.decision.node is None
 
-    def question(self, depth: Depth) -> Question:
+    def question(self) -> Question:
         """Ask for what would have to change."""
-        return Question(self.scope.scheduler, self.demand, self.headroom, self.matrix, self.decision, depth.most_names)
+        scope = self.scope
+        nodes = frozenset(self.decision.refusals.keys() - scope.hopeless)
+        return Question(scope.scheduler, scope.pod, self.demand, self.headroom, self.matrix, nodes)
 
     def causes(self) -> dict[str, str]:
         """What is wrong with nodes as a whole."""
@@ -237,7 +245,7 @@ class Study:
         mine = matrix.bits >= 0
         if self.outcome == "does not fit" and mine.any():
             most = int(matrix.count(mine).max(initial=0))
-            if matrix.request.cards > most:
+            if matrix.needs() > most:
                 notes.append(f"asks for {matrix.request.cards} cards of one node; the largest node has {most}")
             static = sum(check.bit for check in matrix.checks if check.rule.depends_on is DependsOn.REGISTRATION)
             accepted = mine & ((matrix.bits & static) == 0)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpuloom.engine.decision.imagined import imagine_reservation
+from gpuloom.engine.decision.imagined import imagine_placed
 from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.explanation.rule_matrix import make_rule_matrix
@@ -113,7 +113,6 @@ def _place(
     A pod changes only its own node's rank, so as many nodes as pods are enough; where a quota leaves room for smaller
     cards than theirs only, others may have room still.
     """
-    demand = next(iter(demands.values()))
     nodes = names[:MOST_PLACED]
     trial = pod_scheduler.fork(nodes)
     by_node: dict[str, int] = {}
@@ -123,10 +122,7 @@ def _place(
         decision = trial.decide(demands, open_nodes)
         if decision.node is None:
             return _sum_up(by_node, is_least=len(nodes) < len(names))
-        reservation = imagine_reservation(
-            demand, decision.node, decision.shares, decision.instances, decision.extras, uid=f"imagined-{number}"
-        )
-        trial.cluster_state.assume(reservation)
+        trial.cluster_state.assume(imagine_placed(demands, decision, uid=f"imagined-{number}"))
         by_node[decision.node] = by_node.get(decision.node, 0) + 1
     return _sum_up(by_node, is_least=True)
 

@@ -68,6 +68,7 @@ class CardTable:
     uuids        card id, by row
     kinds        model and mode, by the number in the column
     partitions   state of divided cards, by row
+    faulty       rows of cards that are unhealthy only because of what pods hold of them
     change_log   which nodes changed
     registrations  counts changes of what nodes registered
     facts        what nodes say of all their cards together, each once; ``facts_of`` which of them, by position
@@ -93,6 +94,7 @@ class CardTable:
         self._free_rows: dict[int, _FreeRows] = {}
         self.kinds: list[tuple[str, str]] = []
         self.partitions: dict[int, Partition] = {}
+        self.faulty: set[int] = set()
         self.change_log = ChangeLog()
         self.registrations = 0
         self._kind_numbers: dict[tuple[str, str], int] = {}
@@ -288,6 +290,10 @@ class CardTable:
         for row, card in enumerate(registered.cards, int(self.starts[self._places[node]])):
             partition = partitions.get(card.id)
             self.cards.healthy[row] = card.healthy and card.id not in faulty
+            if card.healthy and card.id in faulty:
+                self.faulty.add(row)
+            else:
+                self.faulty.discard(row)
             if partition is not None:
                 self.partitions[row] = partition
                 self.cards.division[row] = BY_GEOMETRY if isinstance(partition, GeometryPartition) else BY_PROFILES
@@ -319,6 +325,7 @@ class CardTable:
         self.uuids[rows] = [card.id for card in registered.cards]
         for row, card in enumerate(registered.cards, rows.start):
             self.partitions.pop(row, None)
+            self.faulty.discard(row)
             self._write_card(row, card)
             if card.id in registered.cordoned:
                 self.cards.cordoned[row] = BY_ADMINISTRATOR
@@ -390,6 +397,7 @@ class CardTable:
         for row in range(rows.start, rows.stop):
             self.uuids[row] = ""
             self.partitions.pop(row, None)
+            self.faulty.discard(row)
         self.starts[position] = self.ends[position] = 0
 
     def _view(self) -> Cards:

@@ -65,7 +65,7 @@ class Explainer:
         def scene_of(word: str) -> ExplanationScope:
             vendor_scheduler = self._state.pod_scheduler.by_vendor[word]
             tell_absence = partial(self._parts.nodes.explain_missing_cards, profile=vendor_scheduler.profile)
-            return ExplanationScope(vendor_scheduler, names, tell_absence=tell_absence)
+            return ExplanationScope(vendor_scheduler, names, tell_absence=tell_absence, pod=pod)
 
         return finish(explain_all(self._state.pod_scheduler, demands, scene_of))
 

@@ -227,6 +227,7 @@ def _scene(
         barred,
         lambda name: source.parts.nodes.explain_missing_cards(name, profile),
         lambda node, word, share: share_in_per_cent(source.state.cluster, node, word, share.uuid, share.cores),
+        pod=pod,
     )
 
 
