@@ -215,7 +215,7 @@ def test_a_later_container_is_told_that_it_must_have_the_card_of_the_earlier() -
     pod_scheduler = PodScheduler(ClusterState(Catalog((profile,))), Options())
     cards = NodeCards((card("a", count=1), card("b", count=1)))
     pod_scheduler.cluster_state.register("n1", profile.word, cards)
-    limits = {profile.resources.count: "1"}
+    limits: dict[str, str | int | float] = {profile.resources.count: "1"}
     asked = pod(*[Container(name=name, resources=Resources(limits=limits)) for name in ("first", "second")])
     demand = read_demand(asked, profile, Options())
     told = finish(explain(ExplanationScope(pod_scheduler.by_vendor[profile.word], ("n1",)), demand))

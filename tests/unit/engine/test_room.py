@@ -91,13 +91,13 @@ def two_vendors() -> PodScheduler:
     return scheduler
 
 
-def dcu() -> dict[str, str]:
+def dcu() -> dict[str, str | int | float]:
     return {"hygon.com/dcunum": "1", "hygon.com/dcumem": "500", "hygon.com/dcucores": "10"}
 
 
 def of_two_vendors() -> Pod:
-    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1000", **dcu()}
-    return pod(Container(name="main", resources=Resources(limits=limits)))
+    nvidia = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1000"}
+    return pod(Container(name="main", resources=Resources(limits={**nvidia, **dcu()})))
 
 
 @pytest.mark.parametrize(
