@@ -20,10 +20,10 @@ from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, EventRecorder, KubeCl
 from gpuloom.kube.annotations import patch_same
 from gpuloom.kube.podevents import record
 from gpuloom.scheduler.bind.moving import MoveRefusedError, ReservationMover
-from gpuloom.scheduler.bind.nodelock.locks import LockError, NodeLocks
+from gpuloom.scheduler.bind.nodelock.locks import WRITES_AT_ONCE, LockError, NodeLocks
 from gpuloom.scheduler.bind.nodelock.queue import LockTicket
 from gpuloom.scheduler.bind.podlabel import PodLabeller
-from gpuloom.scheduler.bind.writer import BindingWriter, BindRefusedError
+from gpuloom.scheduler.bind.writer import BindingWriter, BindRefusedError, LetOthers
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.vendors.profile import LockRules
@@ -73,6 +73,7 @@ class BindVerb:
         self._labeller = labeller
         self._mover = mover
         self._writer = BindingWriter(client, state, clocks)
+        self._writes = asyncio.Semaphore(WRITES_AT_ONCE)
         self._running: dict[str, int] = {}
         self._tasks: set[asyncio.Task[BindError | None]] = set()
 
@@ -173,12 +174,14 @@ class BindVerb:
                     vendors=vendors,
                 )
                 await stack.enter_async_context(self._locks.hold(ticket))
-            # Setting the lock took time, so what was checked before may have changed.
-            _raise_objection(objection())
-            # One that another has bound meanwhile may be served already: no later event would end it.
-            if not self._state.node_of(reservation.uid):
-                self._state.unserved.begin(self._unserved(reservation, (rules.key for rules, _ in locks)))
-            await self._write(pod, reservation, lambda: _raise_objection(objection()))
+            async with AsyncExitStack() as slot:
+                await slot.enter_async_context(self._writes)
+                # Setting the lock took time, so what was checked before may have changed.
+                _raise_objection(objection())
+                # One that another has bound meanwhile may be served already: no later event would end it.
+                if not self._state.node_of(reservation.uid):
+                    self._state.unserved.begin(self._unserved(reservation, (rules.key for rules, _ in locks)))
+                await self._write(pod, reservation, lambda: _raise_objection(objection()), slot.aclose)
         self._labeller.note(pod, reservation.node)
 
     def _locks_for(self, reservation: Reservation) -> list[tuple[LockRules, frozenset[str]]]:
@@ -198,16 +201,17 @@ class BindVerb:
         uid, namespace, name, node = reservation.uid, reservation.namespace, reservation.name, reservation.node
         return Unserved(uid, namespace, name, node, frozenset(locks), self._clocks.monotonic())
 
-    async def _write(self, pod: Pod, reservation: Reservation, recheck: Callable[[], None]) -> None:
+    async def _write(
+        self, pod: Pod, reservation: Reservation, recheck: Callable[[], None], let_others: LetOthers
+    ) -> None:
         ledger = self._state.cluster.ledger
         self._state.binding.add(reservation.uid)
         is_inline = self._state.settings.filter_write == "inline"
         try:
             if is_inline:
-                async with self._writer.slots:
-                    await self._write_phase(pod, recheck)
+                await self._write_phase(pod, recheck)
             annotations = {} if is_inline else self._annotate(pod, reservation)
-            await self._writer.write(pod, reservation.node, annotations, recheck)
+            await self._writer.write(pod, reservation.node, annotations, recheck, let_others)
         except (BindError, BindRefusedError) as error:
             self._state.unserved.give_up(reservation.uid)
             if isinstance(error, BindError):

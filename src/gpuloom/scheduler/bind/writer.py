@@ -5,9 +5,8 @@ watch shows it first. That a pod is not bound is believed only when a write that
 arrived.
 """
 
-import asyncio
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 
 import structlog
 
@@ -20,7 +19,6 @@ from gpuloom.kube import (
     NotFoundError,
     TooManyRequestsError,
 )
-from gpuloom.scheduler.bind.nodelock.locks import WRITES_AT_ONCE
 from gpuloom.scheduler.bind.podlabel import label_of
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.leadership.gate import SETTLING_S
@@ -33,41 +31,56 @@ _LONGEST_PAUSE_S = 4.0
 _log = structlog.get_logger(__name__)
 
 
+LetOthers = Callable[[], Awaitable[None]]
+"""Lets others write, of whom only so many do at once."""
+
+
+async def _let_nobody() -> None:
+    pass
+
+
 class BindRefusedError(Exception):
     """The pod is certainly not bound to the node; the message is the API server's."""
 
 
 @dataclass(frozen=True, slots=True)
 class BindingWriter:
-    """Creates bindings, so many at once as there are ``slots``; whoever waits to learn of an outcome needs none."""
+    """Creates bindings."""
 
     client: KubeClient
     state: SchedulerState
     clocks: Clocks
-    slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(WRITES_AT_ONCE))
 
-    async def write(self, pod: Pod, node: str, annotations: Mapping[str, str], recheck: Callable[[], None]) -> None:
+    async def write(
+        self,
+        pod: Pod,
+        node: str,
+        annotations: Mapping[str, str],
+        recheck: Callable[[], None],
+        let_others: LetOthers = _let_nobody,
+    ) -> None:
         """Bind a pod, with these annotations in the same step; returns when it is certainly bound.
 
-        ``recheck`` is called right before anything is sent. Raises what it raises, and BindRefusedError when the pod is
-        certainly not bound.
+        ``recheck`` is called right before anything is sent, ``let_others`` when nothing more is and the outcome is not
+        known yet. Raises what ``recheck`` raises, and BindRefusedError when the pod is certainly not bound.
         """
         try:
-            async with self.slots:
-                await self.client.bind(
-                    namespace=pod.namespace,
-                    name=pod.name,
-                    uid=pod.metadata.uid,
-                    node=node,
-                    annotations=annotations,
-                    labels=label_of(node) if annotations else {},
-                    timeout_s=WRITE_DEADLINE_S,
-                    recheck=recheck,
-                )
+            await self.client.bind(
+                namespace=pod.namespace,
+                name=pod.name,
+                uid=pod.metadata.uid,
+                node=node,
+                annotations=annotations,
+                labels=label_of(node) if annotations else {},
+                timeout_s=WRITE_DEADLINE_S,
+                recheck=recheck,
+            )
         except ApiError as error:
             # A conflict may come from our own earlier write, whose reply was lost. After these two none is under way.
             is_refused = isinstance(error, ConflictError | TooManyRequestsError)
             is_open = error.outcome_unknown or is_refused
+            if is_open:
+                await let_others()
             if not (is_open and await self._is_bound(pod, node, 0.0 if is_refused else SETTLING_S)):
                 raise BindRefusedError(str(error)) from error
 

@@ -36,7 +36,12 @@ class RotatedFile:
         Raises OSError.
         """
         coming = self._path.with_name(f"{self._path.name}.new")
-        file = _create(coming, text)
+        try:
+            file = _create(coming, text)
+        except OSError as error:
+            # Nobody knows the other name.
+            error.filename = str(self._path)
+            raise
         for number in range(KEPT_FILES - 1, 0, -1):
             self._move(f".{number}", f".{number + 1}")
         self._move("", ".1")
