@@ -70,6 +70,13 @@ async def test_who_would_take_the_room_of_another_is_told_that_it_is_kept(pages:
     assert kept in pending["headline"]
 
 
+async def test_a_more_important_pod_that_asks_alike_is_told_that_it_fits(pages: Pages) -> None:
+    for name, priority in (("small", 0), ("important", 20)):
+        await pages.site.submit(name, memory_mib=3000, spec={"priority": priority})
+    pending = {one["pod"]["name"]: "fits" in one for one in (await pages.see("/pending"))["items"]}
+    assert (pending["small"], pending["important"]) == (False, True)
+
+
 async def test_explanations_say_for_whom_a_pod_is_evicted_and_for_whom_the_other_waits(pages: Pages) -> None:
     low, high = await pages.see("/explain/default/low"), await pages.see("/explain/default/high")
     assert low["notes"] == ["evicted to make room on n1 for default/high, of priority 10"]

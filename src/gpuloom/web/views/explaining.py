@@ -29,8 +29,7 @@ from gpuloom.web.views.hosts import (
     find_barred,
     find_unknown_in,
     judge_cards,
-    judge_hosts,
-    keep_rooms,
+    judge_nodes,
 )
 from gpuloom.web.views.nominated import find_nomination, tell_eviction, tell_nomination
 from gpuloom.web.views.preempting import VictimFacts, plan_on, tell_victims
@@ -87,7 +86,7 @@ def explain_pod(
         name = viewer.name(pod.namespace, pod.name)
         return _say_why(Explanation(pod=name, outcome="ended", headline=ended))
     has_its_node = source.state.cluster.ledger.find(pod.metadata.uid) is not None
-    hosts = None if has_its_node or offered is not None else (yield from judge_hosts(source, pod))
+    hosts = None if has_its_node or offered is not None else (yield from judge_nodes(source, pod))
     explanation = yield from _explain(source, viewer, pod, depth, hosts, offered)
     if explanation.host is not None and explanation.host.taking and cause_of(source.state, pod) == "node":
         explanation = msgspec.structs.replace(explanation, notes=(*explanation.notes, REFUSED_BEFORE))
@@ -129,13 +128,13 @@ def _explain(
         return Explanation(
             pod=viewer.name(pod.namespace, pod.name), outcome="cannot be read", headline=f"cannot be placed: {error}"
         )
-    kept = None if hosts is None else (yield from keep_rooms(source, pod, hosts))
     explanation = yield from explain_all(
-        source.pod_scheduler, demands, lambda word: _scene(source, pod, offered, word, kept), depth
+        source.pod_scheduler, demands, lambda word: _scene(source, pod, offered, word, hosts), depth
     )
-    if kept is not None:
-        explanation = yield from _add_hosts(source, explanation, kept, (yield from judge_cards(source, demands)), depth)
-        explanation = msgspec.structs.replace(explanation, notes=(*explanation.notes, *kept.tell_kept()))
+    if hosts is not None:
+        cards = yield from judge_cards(source, demands)
+        explanation = yield from _add_hosts(source, explanation, hosts, cards, depth)
+        explanation = msgspec.structs.replace(explanation, notes=(*explanation.notes, *hosts.tell_kept()))
     if explanation.outcome == "does not fit" and depth.remedies:
         notes = yield from _tell_preemption(source, viewer, pod, hosts, offered)
         explanation = msgspec.structs.replace(explanation, notes=(*explanation.notes, *notes))
@@ -190,7 +189,8 @@ def _tell_preemption(
     state = source.state
     if nomination := find_nomination(source, viewer, pod.metadata.uid):
         return (tell_nomination(nomination),)
-    prospect = yield from plan_on(source, pod, find_barred(source, pod, hosts, offered), VictimFacts())
+    alone = None if hosts is None else hosts.without_kept()
+    prospect = yield from plan_on(source, pod, find_barred(source, pod, alone, offered), VictimFacts())
     plan = prospect.plan or prospect.later
     if plan is None or not plan.victims:
         return ()
@@ -242,7 +242,7 @@ def fit_pod(
     pod, verdict = admit_pod(source, manifest, namespace)
     if not verdict.allowed:
         return Fits(denied=verdict.message)
-    hosts = yield from judge_hosts(source, pod)
+    hosts = yield from judge_nodes(source, pod)
     explanation = yield from _explain(source, viewer, pod, depth, hosts)
     found = yield from _count_room(source, pod, explanation, hosts)
     return msgspec.structs.replace(
@@ -255,7 +255,6 @@ def _count_room(source: Source, pod: HostPod, explanation: Explanation, hosts: H
         return (yield from _count_room_without_cards(source, hosts))
     if not explanation.fitting:
         return Fits()
-    hosts = yield from keep_rooms(source, pod, hosts)
     names = [name for name in source.node_names() if name not in hosts.refusals]
     limits = yield from hosts.count_rooms(source)
     demands = source.state.read_demands(pod)

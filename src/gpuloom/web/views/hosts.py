@@ -50,6 +50,7 @@ class Hosts:
     """What kube-scheduler's filters say of all nodes.
 
     refusals   by node why it does not take the pod, in kube-scheduler's words
+    kept       the nodes among them whose room is kept for others, which is our own word
     demand     what was looked for; None where nothing could be, and ``not_looked_at`` says why
     unjudged   what was not looked at although kube-scheduler does
     """
@@ -59,11 +60,16 @@ class Hosts:
     unjudged: tuple[str, ...] = ()
     not_looked_at: str = ""
     last_words: str = ""
+    kept: frozenset[str] = frozenset()
 
     def tell_kept(self) -> Sequence[str]:
         """Say that room is kept for others, where nothing else of hosts is told."""
-        kept = sum(why == (KEPT,) for why in self.refusals.values())
-        return [f"{kept:,} {KEPT}"] if kept and self.demand is None else []
+        return [f"{len(self.kept):,} {KEPT}"] if self.kept and self.demand is None else []
+
+    def without_kept(self) -> "Hosts":
+        """Return what kube-scheduler's filters say alone."""
+        refusals = {name: why for name, why in self.refusals.items() if name not in self.kept}
+        return replace(self, refusals=refusals, kept=frozenset())
 
     def sum_up(
         self, source: Source, with_cards: Collection[str], shortages: Shortages
@@ -163,9 +169,10 @@ def judge_hosts(source: Source, pod: Pod) -> Generator[None, None, Hosts]:
     return Hosts(refusals, demand, (*demand.unjudged, *untold), last_words=words)
 
 
-def keep_rooms(source: Source, pod: Pod, hosts: Hosts) -> Generator[None, None, Hosts]:
-    """Add, in steps, the nodes whose cards would do if no room was being made there for others that go before a pod."""
-    state, kept = source.state, dict[str, Sequence[str]]()
+def judge_nodes(source: Source, pod: Pod) -> Generator[None, None, Hosts]:
+    """Ask the filters, and add nodes whose cards would do if no others that go before a pod had their room there."""
+    hosts = yield from judge_hosts(source, pod)
+    state, kept = source.state, set[str]()
     if not state.nominations or not state.asks_for_cards(pod):
         return hosts
     try:
@@ -176,8 +183,8 @@ def keep_rooms(source: Source, pod: Pod, hosts: Hosts) -> Generator[None, None, 
         yield
         is_open = demands and node not in hosts.refusals and source.pod_scheduler.takes(demands, node)
         if is_open and not state.decider.takes(demands, node, pod.priority):
-            kept[node] = (KEPT,)
-    return replace(hosts, refusals={**hosts.refusals, **kept})
+            kept.add(node)
+    return replace(hosts, refusals={**hosts.refusals, **dict.fromkeys(kept, (KEPT,))}, kept=frozenset(kept))
 
 
 def _tell_silent(nodes: int) -> str:
@@ -195,7 +202,11 @@ def find_barred(source: Source, pod: Pod, hosts: Hosts | None, offered: frozense
     hosts    what its filters say, None where nobody asked them
     offered  what it offers; without it, what it offered at its last try, if that is remembered
     """
-    barred = {} if hosts is None else {name: _tell_refusal(why) for name, why in hosts.refusals.items()}
+    refusals = {} if hosts is None else {name: ", ".join(why) for name, why in hosts.refusals.items()}
+    barred = {
+        name: why if hosts is not None and name in hosts.kept else f"kube-scheduler: {why}"
+        for name, why in refusals.items()
+    }
     # A pod may tolerate that a node is closed.
     closed = source.state.nodes if hosts is None else hosts.refusals
     barred |= {
@@ -209,11 +220,6 @@ def find_barred(source: Source, pod: Pod, hosts: Hosts | None, offered: frozense
     if offered is not None:
         barred = {name: NOT_OFFERED for name in source.node_names() if name not in offered} | barred
     return barred
-
-
-def _tell_refusal(why: Sequence[str]) -> str:
-    told = ", ".join(why)
-    return told if why == (KEPT,) else f"kube-scheduler: {told}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.model.request_columns import Headroom
 from gpuloom.scheduler.pods.pending import APART, cause_of, look_for_pending, read_last_words, tell_hold, tell_wait
-from gpuloom.web.views.hosts import find_unknown_in, judge_cards, judge_hosts, keep_rooms, read_demand_of
+from gpuloom.web.views.hosts import find_unknown_in, judge_cards, judge_nodes, read_demand_of
 from gpuloom.web.views.nominated import find_nomination
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.standing import list_given, standing_of, sum_usage
@@ -103,6 +103,8 @@ def _view_pending(source: Source, pod: Pod, asked: dict[object, _Answer]) -> Gen
     headrooms = {word: source.state.headroom(pod.namespace, catalog[word]) for word in demands}
     key: object = (
         read_demand_of(source, pod),
+        # Who goes before a pod, and has its room kept, depends on these.
+        (pod.priority, pod.metadata.uid if source.state.nominations.find(pod.metadata.uid) else ""),
         tuple(
             (
                 tuple(container.request for container in demand.containers),
@@ -140,7 +142,7 @@ def _count_waiting_s(source: Source, created: str) -> float | None:
 def _ask(
     source: Source, pod: Pod, demands: Demands, headrooms: Mapping[str, Headroom]
 ) -> Generator[None, None, _Answer]:
-    hosts = yield from keep_rooms(source, pod, (yield from judge_hosts(source, pod)))
+    hosts = yield from judge_nodes(source, pod)
     names = source.node_names()
     cards = yield from judge_cards(source, demands, headrooms)
     shortages = yield from hosts.find_shortages(source, cards.fitting)
