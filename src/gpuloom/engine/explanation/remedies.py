@@ -47,7 +47,7 @@ def _only_blocked(question: Question, check: NamedRule) -> Ints:
     only = matrix.bits == check.bit
     if check.rule.change is NeededChange.HEALTHY:
         # No repair helps a card of which pods hold what cannot be.
-        only[sorted(matrix.table.faulty)] = False
+        only[matrix.table.find_faulty()] = False
     helped = matrix.count(only) >= question.missing
     rows = np.flatnonzero(only & helped[matrix.cards.node])
     nodes, inverse = np.unique(matrix.cards.node[rows], return_inverse=True)

@@ -57,7 +57,7 @@ class RuleMatrix:
         """Tell which cards would do if nobody were on them."""
         lasting = np.full(len(self.bits), sum(check.bit for check in self.checks if check.rule.outlasts_pods))
         health = sum(check.bit for check in self.checks if check.rule.change is NeededChange.HEALTHY)
-        lasting[sorted(self.table.faulty)] &= ~health
+        lasting[self.table.find_faulty()] &= ~health
         rejected = (self.bits < 0) | ((self.bits & lasting) != 0)
         return ~rejected & (self.required.memory_mib <= self.cards.total_memory_mib)
 

@@ -68,7 +68,6 @@ class CardTable:
     uuids        card id, by row
     kinds        model and mode, by the number in the column
     partitions   state of divided cards, by row
-    faulty       rows of cards that are unhealthy only because of what pods hold of them
     change_log   which nodes changed
     registrations  counts changes of what nodes registered
     facts        what nodes say of all their cards together, each once; ``facts_of`` which of them, by position
@@ -94,7 +93,6 @@ class CardTable:
         self._free_rows: dict[int, _FreeRows] = {}
         self.kinds: list[tuple[str, str]] = []
         self.partitions: dict[int, Partition] = {}
-        self.faulty: set[int] = set()
         self.change_log = ChangeLog()
         self.registrations = 0
         self._kind_numbers: dict[tuple[str, str], int] = {}
@@ -165,6 +163,15 @@ class CardTable:
     def has_divided(self, rows: slice) -> bool:
         """Tell whether any of some rows is a card divided in hardware."""
         return bool(self.partitions) and any(row in self.partitions for row in range(rows.start, rows.stop))
+
+    def find_faulty(self) -> list[int]:
+        """Return the rows of cards that are unhealthy only because of what pods hold of them."""
+        sick = np.flatnonzero((self.cards.healthy == 0) & (self.cards.node != NO_NODE))
+        return [row for row in sick.tolist() if self._is_registered_healthy(row)]
+
+    def _is_registered_healthy(self, row: int) -> bool:
+        position = int(self.cards.node[row])
+        return self._registered[self.names[position]].cards[row - self.rows_of(position).start].healthy
 
     def cards_of(self, position: int) -> list[CardNumbers]:
         """Return a node's cards one by one, with plain numbers in place of columns."""
@@ -290,10 +297,6 @@ class CardTable:
         for row, card in enumerate(registered.cards, int(self.starts[self._places[node]])):
             partition = partitions.get(card.id)
             self.cards.healthy[row] = card.healthy and card.id not in faulty
-            if card.healthy and card.id in faulty:
-                self.faulty.add(row)
-            else:
-                self.faulty.discard(row)
             if partition is not None:
                 self.partitions[row] = partition
                 self.cards.division[row] = BY_GEOMETRY if isinstance(partition, GeometryPartition) else BY_PROFILES
@@ -325,7 +328,6 @@ class CardTable:
         self.uuids[rows] = [card.id for card in registered.cards]
         for row, card in enumerate(registered.cards, rows.start):
             self.partitions.pop(row, None)
-            self.faulty.discard(row)
             self._write_card(row, card)
             if card.id in registered.cordoned:
                 self.cards.cordoned[row] = BY_ADMINISTRATOR
@@ -397,7 +399,6 @@ class CardTable:
         for row in range(rows.start, rows.stop):
             self.uuids[row] = ""
             self.partitions.pop(row, None)
-            self.faulty.discard(row)
         self.starts[position] = self.ends[position] = 0
 
     def _view(self) -> Cards:
