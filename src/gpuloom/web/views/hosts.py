@@ -182,7 +182,7 @@ def judge_nodes(source: Source, pod: Pod) -> Generator[None, None, Hosts]:
     for node in {one.node for one in state.nominations.that_bind(pod.metadata.uid, pod.priority)}:
         yield
         is_open = demands and node not in hosts.refusals and source.pod_scheduler.takes(demands, node)
-        if is_open and not state.decider.takes(demands, node, pod.priority):
+        if is_open and not source.decider.takes(demands, node, pod.priority):
             kept.add(node)
     return replace(hosts, refusals={**hosts.refusals, **dict.fromkeys(kept, (KEPT,))}, kept=frozenset(kept))
 

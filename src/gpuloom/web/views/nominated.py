@@ -33,7 +33,7 @@ def find_nomination(source: Source, viewer: Viewer, uid: str) -> NominationView 
 
 def view_nomination(source: Source, viewer: Viewer, nomination: Nomination) -> NominationView:
     """Show a nomination; its cards are those that it would get by what is known now."""
-    imagined = source.state.decider.imagine(nomination)
+    imagined = source.decider.imagine(nomination)
     shares = imagined.each_share() if imagined is not None else ()
     return NominationView(
         pod=viewer.name(nomination.namespace, nomination.name),

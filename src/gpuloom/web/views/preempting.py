@@ -87,7 +87,7 @@ def plan_on(source: Source, pod: Pod, barred: Collection[str], facts: VictimFact
     demands = state.read_demands(pod)
     for name in sorted(kept - set(barred)):
         yield
-        if state.cluster.has(name) and state.decider.wait_beside(demands, name, pod.priority) is not None:
+        if state.cluster.has(name) and source.decider.wait_beside(demands, name, pod.priority) is not None:
             return Prospect(why=f"it fits on {name} beside those for whom room is being made there")
     if not nodes and kept:
         return Prospect(why="room is being made for others on all nodes that it is offered")

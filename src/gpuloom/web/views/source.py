@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from gpuloom.engine.decision.nominated import NominationScheduler
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.explanation.values import PodName
 from gpuloom.engine.planning.preemption.lowest_priorities import LowestPriorities
@@ -43,6 +44,7 @@ class Source:
     """A scheduler to look at.
 
     pod_scheduler  decides over the same cluster with caches of its own: people's questions must not push out others'
+    decider  the same, and leaves those room that are nominated
     told  views of decisions that will not change any more, by number
     priorities  how important those are who hold cards, for plans of preemption
     book  what of cards is in use, as far as monitors are asked
@@ -51,6 +53,7 @@ class Source:
 
     parts: Parts
     pod_scheduler: PodScheduler = field(init=False)
+    decider: NominationScheduler = field(init=False)
     told: dict[int, DecisionView] = field(default_factory=dict)
     priorities: LowestPriorities = field(default_factory=LowestPriorities)
     book: UseBook = field(default_factory=UseBook)
@@ -58,6 +61,8 @@ class Source:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pod_scheduler", PodScheduler(self.state.cluster, self.state.settings.options))
+        decider = NominationScheduler(self.pod_scheduler, self.state.nominations, self.state.terminating.keys())
+        object.__setattr__(self, "decider", decider)
         object.__setattr__(self, "stranded", StrandedBook(lambda: self.parts.clocks.now().timestamp()))
 
     @property
