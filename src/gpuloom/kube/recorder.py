@@ -47,6 +47,10 @@ class _Subject(msgspec.Struct, frozen=True, gc=False):
     name: str
     uid: str
 
+    @property
+    def full_name(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
 
 class _Note(msgspec.Struct, frozen=True, gc=False):
     """What is said about a subject; equal notes become one event with a count."""
@@ -240,9 +244,7 @@ class EventRecorder:
         try:
             return msgspec.structs.replace(note, message=cut(note.message(), MESSAGE_BYTES))
         except Exception:  # noqa: BLE001 - others' events must be written all the same
-            _log.exception(
-                "event without text", reason=note.reason, object=f"{note.subject.namespace}/{note.subject.name}"
-            )
+            _log.exception("event without text", reason=note.reason, object=note.subject.full_name)
             return None
 
     def _next_kind(self) -> str:
@@ -264,6 +266,11 @@ class EventRecorder:
         except ApiError as error:
             self.failed += pending.count
             _log.warning("event not written", error=str(error), reason=note.reason, message=note.message)
+        except Exception:  # noqa: BLE001 - others' events must be written all the same
+            self.failed += pending.count
+            _log.exception(
+                "event not written, by a fault of gpuloom", reason=note.reason, object=note.subject.full_name
+            )
 
     async def _repeat(self, note: _Note, written: _Written, pending: _Pending) -> bool:
         """Increase the count of the event that says the same; return ``False`` when the server no longer has it."""

@@ -12,6 +12,7 @@ from gpuloom.scheduler.state import SchedulerState
 from gpuloom.web.monitors.book import STEP_S
 from gpuloom.web.monitors.hours import Hour, Hours
 from gpuloom.web.pages import Pace
+from gpuloom.web.rounds import try_round
 
 ROUND_S = 10.0
 """So old figures are at most: on 5,000 nodes of eight cards a look takes about a millisecond."""
@@ -77,5 +78,5 @@ async def follow(
 ) -> None:
     """Look again and again until cancelled."""
     while True:
-        await pace.finish(book.look(state))
+        await try_round(pace.finish(book.look(state)), "stranded cards")
         await sleep(interval_s)

@@ -184,6 +184,23 @@ async def test_a_monitor_tells_nothing_of_other_nodes_cards(used: Used) -> None:
     assert (await used.see("/cards/GPU-n2-0"))["used"] == {}
 
 
+async def test_after_a_round_that_fails_by_a_fault_of_gpuloom_the_next_is_made(
+    used: Used, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failed: list[bool] = []
+
+    async def fail() -> list[MonitorAddress]:
+        failed.append(True)
+        raise RuntimeError("a fault")
+
+    with capture_logs() as logs, monkeypatch.context() as broken:
+        broken.setattr(used.found, "find", fail)
+        await poll(lambda: bool(failed))
+    await used.ask()
+    assert next(entry["what"] for entry in logs if "by a fault of gpuloom" in entry["event"]) == "monitors"
+    await see_until(used, "/cards/GPU-n1-0", lambda one: bool(one.get("used")))
+
+
 async def refuse(_request: web.Request) -> web.StreamResponse:
     raise web.HTTPUnauthorized
 

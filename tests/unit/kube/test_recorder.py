@@ -328,6 +328,16 @@ async def test_a_text_that_cannot_be_made_does_not_stop_other_events() -> None:
     assert [entry["object"] for entry in logs] == ["ns/p"]
 
 
+async def test_an_event_that_cannot_be_encoded_is_counted_and_does_not_stop_the_next() -> None:
+    async with Setting() as s:
+        with capture_logs() as logs:
+            s.record(name="half-\ud800")
+            s.record(message="whole")
+            await s.flush()
+    assert ([seen.body["message"] for seen in s.server.seen], s.recorder.failed) == (["whole"], 1)
+    assert [entry["object"] for entry in logs] == ["ns/half-\ud800"]
+
+
 async def test_a_late_text_that_was_written_before_counts_up_that_event() -> None:
     async with Setting() as s:
         for _ in range(2):

@@ -10,6 +10,7 @@ from gpuloom.kube import ApiError
 from gpuloom.web.monitors.asking import MonitorAddress, MonitorError, MonitorSource
 from gpuloom.web.monitors.book import PodOnCard
 from gpuloom.web.pages import Pace
+from gpuloom.web.rounds import try_round
 from gpuloom.web.views.source import Source
 from gpuloom.wire.monitors import MonitorReport
 
@@ -44,7 +45,8 @@ class MonitorRounds:
         """Ask until cancelled."""
         while True:
             began = time.monotonic()
-            await self.make_round()
+            if not await try_round(self.make_round(), "monitors"):
+                self._source.book.why_not = "the last round of monitors failed, by a fault of gpuloom: see its log"
             await self._sleep(max(self._interval_s - (time.monotonic() - began), _LEAST_REST_S))
 
     async def make_round(self) -> None:
