@@ -12,23 +12,20 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from gpuloom.engine.explanation.depth import STANDARD, Depth
-from gpuloom.kube import ApiError, KubeClient, NotFoundError, UnreadableError
-from gpuloom.kube.resources import HOST_PODS
+from gpuloom.engine.explanation.depth import Depth
 from gpuloom.model.cardplace import NoCardError, SeveralCardsError, find_at
-from gpuloom.model.uuids import AmbiguousUuidError
-from gpuloom.scheduler.filter.history import PastDecision
 from gpuloom.serving.bodies import TooLargeError, read_body
 from gpuloom.serving.rights import Rights, RightsError, SignInError, User
-from gpuloom.serving.turns import CrowdedError, TurnLimits, Turns
 from gpuloom.web.entrance import Entrance
+from gpuloom.web.lookup import Lookup
 from gpuloom.web.operations import OPERATIONS, Operation, describe_api
 from gpuloom.web.pages import Pace
+from gpuloom.web.parameters import LONGEST_SHOWN, check_parameters, named_namespaces, read_depth, read_limit
 from gpuloom.web.place import API_ROOT
-from gpuloom.web.podmemory import PodMemory
 from gpuloom.web.preempting import BudgetLookup
+from gpuloom.web.refusals import RefusedError, need_nodes, need_pods
 from gpuloom.web.rights import view as view_rights
-from gpuloom.web.views.cards import detail_node, find_card, list_cards, list_nodes
+from gpuloom.web.views.cards import detail_node, list_cards, list_nodes
 from gpuloom.web.views.decisions import list_decisions, view_decision
 from gpuloom.web.views.explaining import PodError, UnknownNodeError, check_nodes, explain_pod, find_pod, fit_pod
 from gpuloom.web.views.nominated import list_nominations
@@ -37,9 +34,7 @@ from gpuloom.web.views.pods import find_pending, list_pending, list_pods, pick_p
 from gpuloom.web.views.preempting import view_prospect
 from gpuloom.web.views.recording import list_lines
 from gpuloom.web.views.source import Source, Viewer
-from gpuloom.web.views.values import CardView
 from gpuloom.web.views.workload import list_workload
-from gpuloom.wire.objects import Pod
 
 _REASONS = {
     400: "BadRequest",
@@ -53,21 +48,9 @@ _REASONS = {
 MOST_BYTES = 64 * 1024
 """Of a pod that is asked about: reading it takes the event loop a few milliseconds at most (trust T-02)."""
 READ_TIMEOUT_S = 10.0
-_READS = TurnLimits(at_once=8, most=64, most_of_one=16)
-"""Of pods that the scheduler does not keep; one asker is a namespace."""
-_MOST_ITEMS = 100_000
 _MOST_NODES = 10_000
-_LONGEST_SHOWN = 200
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-
-class RefusedError(Exception):
-    """A request that is not answered; becomes a Status."""
-
-    def __init__(self, code: int, message: str) -> None:
-        super().__init__(message)
-        self.code = code
 
 
 class _Status(msgspec.Struct, rename="camel"):
@@ -93,16 +76,12 @@ class WebApi:
     entrance: Entrance
     pace: Pace
     budgets: BudgetLookup = field(init=False)
-    _client: KubeClient = field(init=False)
-    _reads: Turns = field(init=False)
-    _known: PodMemory = field(default_factory=PodMemory, init=False)
+    lookup: Lookup = field(init=False)
 
     def __post_init__(self) -> None:
         describe_api()  # takes a while, so before anybody waits for it
         object.__setattr__(self, "budgets", BudgetLookup(self.source.parts.client))
-        # What people ask takes nothing of the budget of whoever places pods.
-        object.__setattr__(self, "_client", self.source.parts.client.with_own_budget())
-        object.__setattr__(self, "_reads", Turns(_READS))
+        object.__setattr__(self, "lookup", Lookup(self.source, self.pace))
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes."""
@@ -159,12 +138,12 @@ class WebApi:
 
         Raises RightsError.
         """
-        return await view_rights(self.rights, user, _named_namespaces(request) | named, self.source.namespaces)
+        return await view_rights(self.rights, user, named_namespaces(request) | named, self.source.namespaces)
 
     def _answer(self, operation: Operation, view: Callable[[web.Request, Viewer], Awaitable[Any]]) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             _, viewer = await self.viewer(request)
-            _check_parameters(request, operation)
+            check_parameters(request, operation)
             return _answer_json(operation.encode(await view(request, viewer)))
 
         return self._guard(handle)
@@ -199,7 +178,7 @@ class WebApi:
         return await self.pace.collect(list_cards(self.source))
 
     async def _card(self, request: web.Request, viewer: Viewer) -> Any:
-        return await self.find_card(request.match_info["uuid"], viewer)
+        return await self.lookup.find_card(request.match_info["uuid"], viewer)
 
     async def _card_at(self, request: web.Request, viewer: Viewer) -> Any:
         detail = await self._node(request, viewer)
@@ -218,7 +197,7 @@ class WebApi:
         if namespace:
             need_pods(viewer, namespace)
         pending = pick_pending(await self.pace.finish(find_pending(self.source)), viewer, namespace)
-        chosen = islice(pending, _read_limit(request))
+        chosen = islice(pending, read_limit(request))
         return await self.pace.finish(list_pending(self.source, viewer, chosen))
 
     async def _nominations(self, request: web.Request, viewer: Viewer) -> Any:
@@ -241,21 +220,21 @@ class WebApi:
         namespace = request.query.get("namespace", "")
         if namespace:
             need_pods(viewer, namespace)
-        return await self.pace.collect(view(self.source, viewer, namespace), _read_limit(request))
+        return await self.pace.collect(view(self.source, viewer, namespace), read_limit(request))
 
     async def _decision(self, request: web.Request, viewer: Viewer) -> Any:
-        decided = self.find_decision(request.match_info["number"], viewer)
+        decided = self.lookup.find_decision(request.match_info["number"], viewer)
         return view_decision(self.source, decided, most_names=_MOST_NODES)
 
     async def _explain(self, request: web.Request, viewer: Viewer) -> Any:
         depth = self._read_depth(request)
-        pod = await self.find_pod(request.match_info["namespace"], request.match_info["pod"], viewer)
+        pod = await self.lookup.find_pod(request.match_info["namespace"], request.match_info["pod"], viewer)
         return await self.pace.finish(explain_pod(self.source, viewer, pod, depth))
 
     async def _preempt(self, request: web.Request, viewer: Viewer) -> Any:
         namespace, name = request.match_info["namespace"], request.match_info["pod"]
         need_pods(viewer, namespace)
-        pod = find_pod(self.source, namespace, name) or await self._read_pod(namespace, name)
+        pod = find_pod(self.source, namespace, name) or await self.lookup.read_pod(namespace, name)
         prospect, facts = await self.budgets.plan(self.source, self.pace, pod)
         return view_prospect(self.source, viewer, pod, prospect, facts)
 
@@ -285,114 +264,16 @@ class WebApi:
         if not viewer.all_pods:
             raise RefusedError(403, "a recording tells of all pods: it needs the right to list pods in all namespaces")
         namespace, _, name = request.query.get("pod", "").partition("/")
-        pod = await self.find_pod(namespace, name, viewer) if name else None
+        pod = await self.lookup.find_pod(namespace, name, viewer) if name else None
         if pod is not None and not self.source.state.asks_for_cards(pod):
             raise RefusedError(404, f"pod {namespace}/{name} asks for no card")
         lines = await self.pace.collect(list_lines(self.source, pod))
         disposition = {"Content-Disposition": 'attachment; filename="gpuloom.jsonl"'}
         return web.Response(body=b"".join(lines), content_type="application/jsonl", headers=disposition)
 
-    async def find_card(self, uuid: str, viewer: Viewer) -> CardView:
-        """Find a card by its UUID or the beginning of it."""
-        need_nodes(viewer)
-        try:
-            card = await self.pace.finish(find_card(self.source, viewer, uuid))
-        except AmbiguousUuidError as error:
-            raise RefusedError(400, str(error)) from error
-        if card is None:
-            hint = f"; {uuid} is a node" if uuid in self.source.node_names() else ""
-            raise RefusedError(404, f"no node has a card {uuid}{hint}")
-        return card
-
-    def find_decision(self, text: str, viewer: Viewer) -> PastDecision:
-        """Find a decision by its number."""
-        if not text.isdecimal():
-            told = f"decision {text}: must be a number; the list of decisions has those that are remembered"
-            raise RefusedError(400, told)
-        decided = self.source.state.decisions.find(int(text)) if len(text) < 19 else None
-        if decided is None or not viewer.sees(decided.pod.namespace):
-            # Whose decision it is, is not told either.
-            raise RefusedError(404, f"decision {text} is not remembered: only the last ones are")
-        return decided
-
-    async def find_pod(self, namespace: str, name: str, viewer: Viewer) -> Pod:
-        """Find a pod; the scheduler keeps none that ask for no card, and of bound ones too little to tell what for."""
-        need_pods(viewer, namespace)
-        seen = find_pod(self.source, namespace, name)
-        pod = seen if seen is None or seen.containers else self._known.find(seen)
-        return pod or await self._read_pod(namespace, name)
-
-    async def _read_pod(self, namespace: str, name: str) -> Pod:
-        """Read a pod from the API server."""
-        try:
-            async with self._reads.take(namespace):
-                pod = await self._client.get(HOST_PODS, name, namespace=namespace)
-        except CrowdedError as error:
-            raise RefusedError(503, "too many pods are read at once: try again in a moment") from error
-        except NotFoundError as error:
-            raise RefusedError(404, f"there is no pod {namespace}/{name}") from error
-        except UnreadableError as error:
-            raise RefusedError(422, f"pod {namespace}/{name}: {error.message}") from error
-        except ApiError as error:
-            raise RefusedError(503, str(error)) from error
-        self._known.keep(pod)
-        return pod
-
 
 async def _refuse_path(request: web.Request) -> web.StreamResponse:
-    return fail(404, f"there is nothing to {request.method} at {request.path[:_LONGEST_SHOWN]}")
-
-
-def _check_parameters(request: web.Request, operation: Operation) -> None:
-    """Refuse what the path does not take: whoever mistyped it would be told of other things than asked for."""
-    for name in request.query:
-        if name not in operation.parameters:
-            takes = ", ".join(operation.parameters) or "none"
-            told = f"{name[:_LONGEST_SHOWN]}: there is no such parameter of {operation.path}; it takes {takes}"
-            raise RefusedError(400, told)
-
-
-def read_depth(request: web.Request) -> Depth:
-    """Read how much of an explanation is wanted: ``node`` (several), ``nodes`` (how many), ``names``."""
-    named = frozenset(request.query.getall("node", ()))
-    return Depth(
-        nodes=named,
-        most_nodes=_read_number(request, "nodes", STANDARD.most_nodes),
-        most_names=_read_number(request, "names", STANDARD.most_names),
-    )
-
-
-def _read_limit(request: web.Request) -> int:
-    return _read_number(request, "limit", _MOST_ITEMS)
-
-
-def _read_number(request: web.Request, name: str, default: int) -> int:
-    text = request.query.get(name, "")
-    if not text:
-        return default
-    if not text.isdecimal():
-        raise RefusedError(400, f"{name}={text}: must be a whole number of 0 or more")
-    digits = text.lstrip("0") or "0"
-    return min(int(digits), _MOST_ITEMS) if len(digits) <= len(str(_MOST_ITEMS)) else _MOST_ITEMS
-
-
-def _named_namespaces(request: web.Request) -> set[str]:
-    named = (request.query.get("namespace", ""), request.match_info.get("namespace", ""))
-    pod = request.query.get("pod", "").partition("/")[0]
-    default = "default" if request.path.endswith("/fits") else ""
-    return {name for name in (*named, pod, default) if name}
-
-
-def need_nodes(viewer: Viewer) -> None:
-    """Refuse whoever may not list nodes."""
-    if not viewer.nodes:
-        raise RefusedError(403, "this needs the right to list nodes")
-
-
-def need_pods(viewer: Viewer, namespace: str) -> None:
-    """Refuse whoever may not list the pods of a namespace."""
-    if not viewer.sees(namespace):
-        raise RefusedError(403, f"this needs the right to list pods in namespace {namespace}")
+    return fail(404, f"there is nothing to {request.method} at {request.path[:LONGEST_SHOWN]}")
 
 
 async def _answer_description(_request: web.Request) -> web.Response:

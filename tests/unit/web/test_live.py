@@ -8,13 +8,13 @@ from contextlib import asynccontextmanager
 import pytest
 from markupsafe import Markup
 
-from gpuloom.web.api import RefusedError
 from gpuloom.web.dashboard import live
 from gpuloom.web.dashboard.asked import Asked
 from gpuloom.web.dashboard.live import Live
 from gpuloom.web.dashboard.measuring import Measured
 from gpuloom.web.dashboard.regions import DashboardPage
 from gpuloom.web.pages import Pace
+from gpuloom.web.refusals import RefusedError
 from gpuloom.web.views.source import Viewer
 
 DEADLINE_S = 20

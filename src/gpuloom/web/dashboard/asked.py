@@ -6,8 +6,9 @@ from urllib.parse import quote, urlencode
 
 from aiohttp import web
 
-from gpuloom.web.api import RefusedError, WebApi
+from gpuloom.web.api import WebApi
 from gpuloom.web.dashboard.regions import DashboardPage
+from gpuloom.web.refusals import RefusedError
 from gpuloom.web.views.source import Viewer
 
 ROWS = 100

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 import msgspec
 import structlog
 
-from gpuloom.web.api import RefusedError
 from gpuloom.web.dashboard.asked import Asked
 from gpuloom.web.dashboard.measuring import Measured
 from gpuloom.web.dashboard.regions import DashboardPage, find_changes
 from gpuloom.web.pages import Pace
+from gpuloom.web.refusals import RefusedError
 
 INTERVAL_S = 2.0
 """So old a page may be."""

@@ -11,7 +11,7 @@ from yarl import URL
 
 from gpuloom.serving.bodies import TooLargeError, read_body
 from gpuloom.serving.rights import LONGEST_TOKEN, RightsError, SignInError, User
-from gpuloom.web.api import READ_TIMEOUT_S, RefusedError, WebApi
+from gpuloom.web.api import READ_TIMEOUT_S, WebApi
 from gpuloom.web.dashboard.asked import Asked, Maker, read_asked
 from gpuloom.web.dashboard.drawing import draw_document, draw_frame, prepare
 from gpuloom.web.dashboard.live import Live
@@ -27,6 +27,8 @@ from gpuloom.web.dashboard.sharing import Sharing
 from gpuloom.web.dashboard.static import answer_asset
 from gpuloom.web.dashboard.streaming import Streams
 from gpuloom.web.entrance import is_from_here
+from gpuloom.web.parameters import LONGEST_SHOWN
+from gpuloom.web.refusals import RefusedError
 from gpuloom.web.sessions import TooManySessionsError
 from gpuloom.web.views.source import Viewer
 
@@ -62,7 +64,6 @@ _ONLY_BY_FORM = (
     "scripts send it with each request, as Authorization: Bearer TOKEN"
 )
 _LONGEST_SIGN_IN = 2 * LONGEST_TOKEN
-_LONGEST_SHOWN = 200
 _LONGEST_FORM = 256 * 1024
 _MOST_FIELDS = 32
 
@@ -177,7 +178,7 @@ class Dashboard:
 
 
 async def _refuse_path(request: web.Request) -> web.StreamResponse:
-    raise RefusedError(404, f"there is no page {request.path[:_LONGEST_SHOWN]}")
+    raise RefusedError(404, f"there is no page {request.path[:LONGEST_SHOWN]}")
 
 
 async def _read_form(request: web.Request, most_bytes: int) -> dict[str, str]:

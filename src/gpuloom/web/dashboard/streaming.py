@@ -9,9 +9,10 @@ import msgspec
 from aiohttp import web
 
 from gpuloom.serving.rights import REMEMBERED_S, RightsError, SignInError, User
-from gpuloom.web.api import RefusedError, WebApi
+from gpuloom.web.api import WebApi
 from gpuloom.web.dashboard.asked import Asked, read_asked
 from gpuloom.web.dashboard.live import Changes, Live, Stream, TooManyStreamsError
+from gpuloom.web.refusals import RefusedError
 
 RECOGNISED_S = 60.0
 """So often a token is looked at again while its owner looks on."""

@@ -1,9 +1,10 @@
 """The decisions made last, and one of them as it was."""
 
-from gpuloom.web.api import WebApi, need_pods
+from gpuloom.web.api import WebApi
 from gpuloom.web.dashboard.asked import Asked, turn
 from gpuloom.web.dashboard.drawing import draw, draw_items
 from gpuloom.web.dashboard.regions import DashboardPage, Listing
+from gpuloom.web.refusals import need_pods
 from gpuloom.web.views.decisions import list_decisions, view_decision
 
 
@@ -33,7 +34,7 @@ async def make_decisions(api: WebApi, asked: Asked) -> DashboardPage:
 async def make_decision(api: WebApi, asked: Asked) -> DashboardPage:
     """Show one decision as it was made."""
     text = asked.name("number")
-    decision = view_decision(api.source, api.find_decision(text, asked.viewer))
+    decision = view_decision(api.source, api.lookup.find_decision(text, asked.viewer))
     return DashboardPage(
         title=f"Decision {text}",
         here="/decisions",

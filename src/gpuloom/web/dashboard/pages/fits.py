@@ -11,11 +11,12 @@ import msgspec
 from gpuloom.serving.aside import BadTextError, ReaderBusyError
 from gpuloom.serving.frames import Verb
 from gpuloom.vendors.profile import Profile
-from gpuloom.web.api import RefusedError, WebApi, need_pods
+from gpuloom.web.api import WebApi
 from gpuloom.web.dashboard.asked import Asked
 from gpuloom.web.dashboard.drawing import draw
 from gpuloom.web.dashboard.pages.pods import draw_details
 from gpuloom.web.dashboard.regions import DashboardPage, Region
+from gpuloom.web.refusals import RefusedError, need_pods
 from gpuloom.web.views.explaining import PodError, fit_pod
 from gpuloom.web.views.source import Source
 

@@ -4,11 +4,12 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from gpuloom.engine.state.ledger import Reservation, card_id
-from gpuloom.web.api import WebApi, need_pods
+from gpuloom.web.api import WebApi
 from gpuloom.web.dashboard.asked import Asked, turn
 from gpuloom.web.dashboard.drawing import draw, draw_items
 from gpuloom.web.dashboard.regions import DashboardPage, Listing
 from gpuloom.web.dashboard.sorting import Sorting, read_sorting, take_first
+from gpuloom.web.refusals import need_pods
 from gpuloom.web.views.pods import view_pod
 from gpuloom.web.views.source import Source
 from gpuloom.web.views.standing import standing_of, sum_usage

@@ -2,12 +2,13 @@
 
 from collections.abc import Generator
 
-from gpuloom.web.api import RefusedError, WebApi, need_nodes
+from gpuloom.web.api import WebApi
 from gpuloom.web.dashboard.asked import Asked, turn
 from gpuloom.web.dashboard.drawing import draw, draw_items
 from gpuloom.web.dashboard.pages.choosing import choose_nodes
 from gpuloom.web.dashboard.regions import DashboardPage, Listing
 from gpuloom.web.dashboard.sorting import Sorting, read_sorting, take_first
+from gpuloom.web.refusals import RefusedError, need_nodes
 from gpuloom.web.views.cards import detail_node, view_node
 from gpuloom.web.views.heat import Tile, list_tiles
 from gpuloom.web.views.source import Source
@@ -85,6 +86,6 @@ async def make_node(api: WebApi, asked: Asked) -> DashboardPage:
 
 async def make_card(api: WebApi, asked: Asked) -> DashboardPage:
     """Show one card and who is on it."""
-    card = await api.find_card(asked.name("uuid"), asked.viewer)
+    card = await api.lookup.find_card(asked.name("uuid"), asked.viewer)
     regions = {"card": draw("nodes", "card", card, api.source.book.why_not), "holders": draw("nodes", "holders", card)}
     return DashboardPage(title=f"Card {card.uuid}", here="/nodes", regions=regions)

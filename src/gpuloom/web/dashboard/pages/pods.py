@@ -6,11 +6,12 @@ import msgspec
 
 from gpuloom.engine.explanation.depth import STANDARD, Depth
 from gpuloom.engine.explanation.values import Explanation, Outcome
-from gpuloom.web.api import WebApi, need_pods
+from gpuloom.web.api import WebApi
 from gpuloom.web.dashboard.asked import Asked, turn
 from gpuloom.web.dashboard.drawing import draw, draw_items
 from gpuloom.web.dashboard.regions import DashboardPage, Listing, Region
 from gpuloom.web.pages import gather
+from gpuloom.web.refusals import need_pods
 from gpuloom.web.views.explaining import explain_pod
 from gpuloom.web.views.nominated import find_nomination
 from gpuloom.web.views.pods import find_pending, list_pending, pick_pending
@@ -49,7 +50,7 @@ async def make_pending(api: WebApi, asked: Asked) -> DashboardPage:
 async def make_pod(api: WebApi, asked: Asked) -> DashboardPage:
     """Explain a pod as of now."""
     namespace, name, node = asked.name("namespace"), asked.name("pod"), asked.option("node")
-    pod = await api.find_pod(namespace, name, asked.viewer)
+    pod = await api.lookup.find_pod(namespace, name, asked.viewer)
     explanation = await api.pace.finish(explain_pod(api.source, asked.viewer, pod, read_depth(asked)))
     nomination = find_nomination(api.source, asked.viewer, pod.metadata.uid)
     held = api.source.state.cluster.ledger.find(pod.metadata.uid)

@@ -1,9 +1,10 @@
 """What namespaces hold and may hold."""
 
-from gpuloom.web.api import WebApi, need_pods
+from gpuloom.web.api import WebApi
 from gpuloom.web.dashboard.asked import Asked, turn
 from gpuloom.web.dashboard.drawing import draw, draw_items
 from gpuloom.web.dashboard.regions import DashboardPage, Listing
+from gpuloom.web.refusals import need_pods
 from gpuloom.web.views.overview import list_quotas
 
 
