@@ -12,7 +12,7 @@ from gpuloom.engine.explanation.values import Remedy
 from gpuloom.engine.request.demand import Demand
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.engine.state.vendor_state import VendorState
-from gpuloom.model.cards import UNDIVIDED, Ints
+from gpuloom.model.cards import Ints
 from gpuloom.model.request_columns import Headroom
 from gpuloom.wire.objects import Pod
 
@@ -80,13 +80,8 @@ class Question:
 
     @property
     def missing(self) -> Ints:
-        """How many more cards must do at least for the container that is placed first, by position of the node.
-
-        One is enough where any is divided: it may serve a container several times.
-        """
-        matrix = self.matrix
-        divided = matrix.count(matrix.cards.division != UNDIVIDED) > 0
-        return np.maximum(np.where(divided, 1, matrix.request.cards) - matrix.fitting(), 1)
+        """How many more cards must do at least for the container that is placed first, by position of the node."""
+        return np.maximum(self.matrix.needs() - self.matrix.fitting(), 1)
 
     def fork_node(self, node: str) -> NodeFork:
         """Fork off a node to try something on, without the pod itself."""

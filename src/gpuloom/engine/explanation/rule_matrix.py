@@ -12,7 +12,7 @@ from gpuloom.engine.filtering.per_card_request import make_request_columns
 from gpuloom.engine.filtering.rules import NeededChange, Rule, adjust_cards
 from gpuloom.engine.request.demand import Demand
 from gpuloom.engine.state.card_table import NO_NODE, CardTable
-from gpuloom.model.cards import Cards, Flags, Ints, RuleCodes
+from gpuloom.model.cards import UNDIVIDED, Cards, Flags, Ints, RuleCodes
 from gpuloom.model.request import Request
 from gpuloom.model.request_columns import Headroom, RequestColumns
 from gpuloom.vendors.profile import Profile
@@ -61,9 +61,13 @@ class RuleMatrix:
         rejected = (self.bits < 0) | ((self.bits & lasting) != 0)
         return ~rejected & (self.required.memory_mib <= self.cards.total_memory_mib)
 
-    def needs(self) -> int:
-        """Return how many cards a node must have at least; one that is divided may serve a container several times."""
-        return 1 if self.table.partitions else self.request.cards
+    def needs(self) -> Ints:
+        """Count the cards that must do at least, by position of the node.
+
+        One is enough where any is divided: it may serve a container several times.
+        """
+        divided = self.count(self.cards.division != UNDIVIDED) > 0
+        return np.where(divided, 1, self.request.cards)
 
     def check(self, position: int) -> NamedRule:
         """Return the check at a position of the order."""

@@ -244,8 +244,9 @@ class Study:
         matrix, notes = self.matrix, []
         mine = matrix.bits >= 0
         if self.outcome == "does not fit" and mine.any():
-            most = int(matrix.count(mine).max(initial=0))
-            if matrix.needs() > most:
+            held = matrix.count(mine)
+            if (held < matrix.needs()).all():
+                most = int(held.max())
                 notes.append(f"asks for {matrix.request.cards} cards of one node; the largest node has {most}")
             static = sum(check.bit for check in matrix.checks if check.rule.depends_on is DependsOn.REGISTRATION)
             accepted = mine & ((matrix.bits & static) == 0)
