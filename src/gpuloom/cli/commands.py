@@ -111,7 +111,7 @@ def run(tokens: Sequence[str]) -> ExitCode:
     except BrokenPipeError:
         # Whoever read our answer has enough. Nothing may be flushed to them at the end either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return ExitCode.UNKNOWN
+        return ExitCode.UNREAD
     return result if isinstance(result, ExitCode) else ExitCode.YES
 
 

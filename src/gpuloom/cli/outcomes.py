@@ -10,12 +10,14 @@ class ExitCode(IntEnum):
     NO       no, something is wrong, or it could not be done
     USAGE    flags are wrong, or a file that was given cannot be read
     UNKNOWN  it cannot be told: nobody could be asked, or nobody knows
+    UNREAD   whoever read the answer went away before its end, as the shell says it of all programs (128 + SIGPIPE)
     """
 
     YES = 0
     NO = 1
     USAGE = 2
     UNKNOWN = 3
+    UNREAD = 141
 
 
 class CommandError(Exception):

@@ -37,6 +37,10 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 def __getattr__(name: str) -> Any:
     """Load what a program asks for by this name; the command line needs less of it, and at once."""
     if name not in __all__:

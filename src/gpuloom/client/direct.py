@@ -14,6 +14,7 @@ from gpuloom.client.way import Way
 from gpuloom.kube import Credentials, CredentialsError, KubeClient
 from gpuloom.kube.login import is_loopback, read_server
 from gpuloom.kube.threaded import ThreadedConnections
+from gpuloom.web.place import API_ROOT
 
 TOKEN_VARIABLE = "GPULOOM_TOKEN"  # noqa: S105 - the variable's name
 
@@ -36,7 +37,7 @@ async def open_server(way: Way) -> AsyncIterator[ServedReader]:
 
     Raises AskingError in one line.
     """
-    url = way.server.rstrip("/")
+    url = way.server.rstrip("/").removesuffix(API_ROOT)
     recognition = await _recognize(url, way)
     token, namespace = await _find_token(way)
     try:

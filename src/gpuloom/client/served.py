@@ -35,7 +35,9 @@ from gpuloom.web.views.values import (
 )
 from gpuloom.wire.depth import BAD_JSON, decode
 
-NOT_FOUND = 404
+_NOT_FOUND = 404
+_NOT_ALLOWED = 405
+"""Of something else that lies at the path."""
 _ANSWERS = {400, 413, 422}
 """The scheduler has looked at what it was asked, and refuses it."""
 POD_LISTS = ("pending", "pods")
@@ -120,7 +122,7 @@ class ServedReader:
     async def fits(self, manifest: bytes, namespace: str, depth: Depth) -> Fits:
         """Say whether a pod would fit."""
         query = {**_write_depth(depth), "namespace": _check_name("namespace", namespace)}
-        return _decode(await self._call("POST", "/fits", query, manifest), Fits)
+        return _decode(await self._call_root("POST", "/fits", query, manifest), Fits)
 
     async def check(self) -> None:
         """Try the way.
@@ -139,16 +141,32 @@ class ServedReader:
         query: Mapping[str, str | Sequence[str]] | None = None,
         see: Sequence[str] = (),
     ) -> _T:
-        """Ask for one thing; ``see`` is what lists those that there are."""
+        """Ask for one thing; ``see`` is what lists those that there are, nothing where there is one alone."""
+        if not see:
+            return _decode(await self._call_root("GET", path, query or {}), type_)
         try:
             return _decode(await self._call("GET", path, query or {}), type_)
         except UnknownObjectError as error:
-            raise UnknownObjectError(f"{error}: {self.idiom.see(*see)}" if see else str(error)) from error
+            # A wrong address has no such thing either, nor any other.
+            await self._call_root("GET", "/quotas", {"limit": "0"})
+            raise UnknownObjectError(f"{error}: {self.idiom.see(*see)}") from error
 
     async def _list(self, path: str, type_: type[_T], namespace: str = "") -> list[_T]:
         query = {} if namespace == "" else {"namespace": _check_name("namespace", namespace)}
-        items = _decode(await self._call("GET", path, query), _Items).items
+        items = _decode(await self._call_root("GET", path, query), _Items).items
         return _decode_items(items, msgspec.json.Decoder(type_))
+
+    async def _call_root(
+        self, method: str, path: str, query: Mapping[str, str | Sequence[str]], body: bytes | None = None
+    ) -> bytes:
+        """Ask what every scheduler answers; the way through the API server has been tried before."""
+        try:
+            return await self._call(method, path, query, body)
+        except UnknownObjectError as error:
+            if self.prefix:
+                raise
+            server = self.idiom.parameter("server")
+            raise MisusedError(f"{self.place}: no API of gpuloom answers there; correct {server}") from error
 
     async def _call(
         self, method: str, path: str, query: Mapping[str, str | Sequence[str]], body: bytes | None = None
@@ -173,7 +191,7 @@ class ServedReader:
             if isinstance(error, UnauthorizedError):
                 # The API server's own words do not say what to do, the scheduler's do.
                 raise UnauthenticatedError(tell_failure(error) if self.prefix else error.message) from error
-            if error.status == NOT_FOUND:
+            if error.status in {_NOT_FOUND, _NOT_ALLOWED}:
                 raise UnknownObjectError(error.message) from error
             # The scheduler's own messages say all; of others, the address is worth telling.
             told = error.message if 400 <= error.status < 500 else str(error)

@@ -127,7 +127,7 @@ def _read_file(file: Path) -> KubeConfig:
         return msgspec.yaml.decode(file.read_bytes(), type=KubeConfig)
     except OSError as error:
         raise CredentialsError(
-            f"cannot read the kubeconfig {file}: {error.strerror}; name another with --kubeconfig or KUBECONFIG"
+            f"cannot read the kubeconfig {file}: {error.strerror}; name another, or correct KUBECONFIG"
         ) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         text = " ".join(str(error).split())

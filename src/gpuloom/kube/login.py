@@ -49,7 +49,13 @@ def read_server(url: str) -> tuple[str, str]:
         host = read.hostname if read.port != 0 else None
     except ValueError:
         host = None
-    if not host or read.scheme not in {"http", "https"} or not set(host).isdisjoint(_NO_HOST):
+    if (
+        not host
+        or read.query
+        or read.fragment
+        or read.scheme not in {"http", "https"}
+        or not set(host).isdisjoint(_NO_HOST)
+    ):
         raise ValueError(f"{url!r} is no http or https URL: correct it")
     return read.scheme, host
 

@@ -107,8 +107,8 @@ def describe_api() -> bytes:
         "info": {
             "title": "gpuloom",
             "version": __version__,
-            "description": "What a scheduler knows of cards and pods, read-only. What is empty or zero is left out; "
-            "memory in MiB, cores in percent of a card, times in RFC 3339.",
+            "description": "What a scheduler knows of cards and pods, read-only. What equals its default is left out: "
+            "a card without `healthy` is healthy. Memory in MiB, cores in percent of a card, times in RFC 3339.",
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": API_ROOT}],

@@ -192,6 +192,34 @@ async def test_the_server_can_be_named_as_flag_or_variable(stage: Stage, monkeyp
         await ask(stage, SchedulerClient.nodes)
 
 
+@pytest.mark.parametrize(
+    "question",
+    [
+        SchedulerClient.nodes,
+        SchedulerClient.overview,
+        lambda client: client.node("node-a"),
+        lambda client: client.fits(POD),
+    ],
+    ids=["a list", "the overview", "a node", "fits"],
+)
+async def test_an_address_beside_the_api_is_wrong_usage_and_no_missing_object(
+    stage: Stage, question: Callable[[SchedulerClient], object]
+) -> None:
+    for beside in ("/pods", "/nothing"):
+        with pytest.raises(MisusedError, match=r"/(pods|nothing): no API of gpuloom answers there; correct server$"):
+            await ask(stage, question, server=f"{stage.cluster.pages_url}{beside}")
+
+
+async def test_the_apis_own_root_may_end_the_address(stage: Stage) -> None:
+    assert len(await ask(stage, SchedulerClient.nodes, server=f"{stage.cluster.pages_url}/api/v1/")) == 2
+
+
+@pytest.mark.parametrize("end", ["?x=1", "/#nodes"])
+async def test_an_address_has_no_query(stage: Stage, end: str) -> None:
+    with pytest.raises(MisusedError, match=r"is no http or https URL: correct it$"):
+        await ask(stage, SchedulerClient.nodes, server=f"{stage.cluster.pages_url}{end}")
+
+
 async def test_nothing_is_sent_to_who_is_not_the_scheduler(stage: Stage, tmp_path: Path) -> None:
     tenant = present(CertificateAuthority.create("a tenant's"), ["127.0.0.1"], tmp_path)
     async with listen(tenant) as bait:

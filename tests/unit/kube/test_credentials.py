@@ -151,7 +151,7 @@ def test_a_file_that_is_no_kubeconfig_is_refused_in_one_line(tmp_path: Path, tex
 
 
 def test_a_missing_kubeconfig_says_how_to_name_another(tmp_path: Path) -> None:
-    with pytest.raises(CredentialsError, match="No such file or directory; name another with --kubeconfig"):
+    with pytest.raises(CredentialsError, match="No such file or directory; name another"):
         load_kubeconfig(tmp_path / "none")
 
 
