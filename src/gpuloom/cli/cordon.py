@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from gpuloom.cli.asking.flags import ClusterFlags, OutputFlags
+from gpuloom.cli.asking.flags import ClusterFlags
 from gpuloom.cli.asking.printing import print_value, write_lines
 from gpuloom.cli.asking.progress import show_work
 from gpuloom.cli.asking.running import run_for_people
@@ -101,7 +101,7 @@ def drain_card(
     if output == "text":
         write_lines(plan.lines())
     else:
-        print_value(plan, OutputFlags(output=output))
+        print_value(plan, output)
     return ExitCode.YES if plan.fits else ExitCode.NO
 
 

@@ -27,7 +27,7 @@ def print_report(findings: Iterable[Finding], form: OutputFlags) -> None:
     """Print findings to stdout."""
     ordered = sort_findings(findings)
     if form.output in {"json", "yaml"}:
-        print_value({"items": ordered, "summary": _count(ordered)}, form)
+        print_value({"items": ordered, "summary": _count(ordered)}, form.output)
     else:
         _print_table(ordered)
 

@@ -13,7 +13,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from gpuloom.cli.asking.flags import OutputFlags
 from gpuloom.cli.asking.printing import has_colours, print_value
 from gpuloom.cli.logs import configure_logs
 from gpuloom.cli.outcomes import CommandError, ExitCode
@@ -82,7 +81,7 @@ def run_selftest(
     if output == "table":
         _print_table(report)
     else:
-        print_value(report, OutputFlags(output=output))
+        print_value(report, output)
     return ExitCode.NO if report.has_failed else ExitCode.YES
 
 

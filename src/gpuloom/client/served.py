@@ -86,7 +86,7 @@ class ServedReader:
     async def card(self, uuid: str) -> CardView:
         """Tell of one card and who is on it, by its UUID or the beginning of it."""
         try:
-            return await self._get(f"/cards/{_write_name('uuid', uuid)}", CardView, see=("cards",))
+            return await self._get(f"/cards/{_write_name('uuid', uuid)}", CardView, see=("cards", "nodes"))
         except UnknownObjectError:
             raise
         except DeclinedError as error:

@@ -13,7 +13,6 @@ import msgspec
 from aiohttp import web
 
 from gpuloom.engine.explanation.depth import Depth
-from gpuloom.model.cardplace import NoCardError, SeveralCardsError, find_at
 from gpuloom.serving.bodies import TooLargeError, read_body
 from gpuloom.serving.rights import Rights, RightsError, SignInError, User
 from gpuloom.web.entrance import Entrance
@@ -25,7 +24,7 @@ from gpuloom.web.place import API_ROOT
 from gpuloom.web.preempting import BudgetLookup
 from gpuloom.web.refusals import RefusedError, need_nodes, need_pods
 from gpuloom.web.rights import view as view_rights
-from gpuloom.web.views.cards import detail_node, list_cards, list_nodes
+from gpuloom.web.views.cards import list_cards, list_nodes
 from gpuloom.web.views.decisions import list_decisions, view_decision
 from gpuloom.web.views.explaining import PodError, UnknownNodeError, check_nodes, explain_pod, find_pod, fit_pod
 from gpuloom.web.views.nominated import list_nominations
@@ -167,11 +166,7 @@ class WebApi:
         return await self.pace.collect(list_nodes(self.source, viewer))
 
     async def _node(self, request: web.Request, viewer: Viewer) -> Any:
-        need_nodes(viewer)
-        name = request.match_info["node"]
-        if name not in self.source.node_names():
-            raise RefusedError(404, f"there is no node {name}")
-        return detail_node(self.source, viewer, name)
+        return self.lookup.find_node(request.match_info["node"], viewer)
 
     async def _cards(self, _request: web.Request, viewer: Viewer) -> Any:
         need_nodes(viewer)
@@ -181,13 +176,7 @@ class WebApi:
         return await self.lookup.find_card(request.match_info["uuid"], viewer)
 
     async def _card_at(self, request: web.Request, viewer: Viewer) -> Any:
-        detail = await self._node(request, viewer)
-        try:
-            return find_at(request.match_info["node"], request.match_info["index"], detail.cards)
-        except NoCardError as error:
-            raise RefusedError(404, str(error)) from error
-        except SeveralCardsError as error:
-            raise RefusedError(400, str(error)) from error
+        return self.lookup.find_card_at(request.match_info["node"], request.match_info["index"], viewer)
 
     async def _pods(self, request: web.Request, viewer: Viewer) -> Any:
         return await self._list(list_pods, request, viewer)

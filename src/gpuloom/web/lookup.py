@@ -2,16 +2,17 @@
 
 from gpuloom.kube import ApiError, NotFoundError, UnreadableError
 from gpuloom.kube.resources import HOST_PODS
+from gpuloom.model.cardplace import NoCardError, SeveralCardsError, find_at
 from gpuloom.model.uuids import AmbiguousUuidError
 from gpuloom.scheduler.filter.history import PastDecision
 from gpuloom.serving.turns import CrowdedError, TurnLimits, Turns
 from gpuloom.web.pages import Pace
 from gpuloom.web.podmemory import PodMemory
 from gpuloom.web.refusals import RefusedError, need_nodes, need_pods
-from gpuloom.web.views.cards import find_card
+from gpuloom.web.views.cards import detail_node, find_card
 from gpuloom.web.views.explaining import find_pod
 from gpuloom.web.views.source import Source, Viewer
-from gpuloom.web.views.values import CardView
+from gpuloom.web.views.values import CardView, NodeDetail
 from gpuloom.wire.objects import Pod
 
 _READS = TurnLimits(at_once=8, most=64, most_of_one=16)
@@ -29,6 +30,22 @@ class Lookup:
         self._reads = Turns(_READS)
         self._known = PodMemory()
 
+    def find_node(self, name: str, viewer: Viewer) -> NodeDetail:
+        """Find a node that is known, or that pods hold cards of."""
+        need_nodes(viewer)
+        if not self._source.has_node(name):
+            raise RefusedError(404, f"there is no node {name}")
+        return detail_node(self._source, viewer, name)
+
+    def find_card_at(self, node: str, index: str, viewer: Viewer) -> CardView:
+        """Find a card by its node and index."""
+        try:
+            return find_at(node, index, self.find_node(node, viewer).cards)
+        except NoCardError as error:
+            raise RefusedError(404, str(error)) from error
+        except SeveralCardsError as error:
+            raise RefusedError(400, str(error)) from error
+
     async def find_card(self, uuid: str, viewer: Viewer) -> CardView:
         """Find a card by its UUID or the beginning of it."""
         need_nodes(viewer)
@@ -37,7 +54,7 @@ class Lookup:
         except AmbiguousUuidError as error:
             raise RefusedError(400, str(error)) from error
         if card is None:
-            hint = f"; {uuid} is a node" if uuid in self._source.node_names() else ""
+            hint = f"; {uuid} is a node" if self._source.has_node(uuid) else ""
             raise RefusedError(404, f"no node has a card {uuid}{hint}")
         return card
 

@@ -58,6 +58,23 @@ async def test_a_card_shows_who_is_on_it(pages: Pages) -> None:
     assert (holder["memoryMib"], holder["standing"], holder["containers"]) == (3000, "reserved", ["main"])
 
 
+@pytest.mark.parametrize("name", ["GPU-n1-0", "gpu-n1", "card/GPU-n1-0", "n1/0", " n1/0 "])
+async def test_the_pages_lead_from_what_a_card_is_called_to_its_page(pages: Pages, name: str) -> None:
+    assert "<title>Card GPU-n1-0" in await pages.read(f"/cards?name={name}")
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("n1/7", "node n1 has no card with index 7"), ("n9/0", "no node n9"), ("x", "has a card x")]
+)
+async def test_the_pages_say_that_there_is_no_card_called_so(pages: Pages, name: str, told: str) -> None:
+    assert told in await pages.read(f"/cards?name={name}", expect=404)
+
+
+async def test_no_cards_name_leads_out_of_the_cards(pages: Pages) -> None:
+    assert "no node has a card" in await pages.read("/cards?name=%2F%2Fexample.com%3Fx", expect=404)
+    assert "<title>Nodes" in await pages.read("/cards?name=")
+
+
 @pytest.mark.parametrize("path", ["/cards/GPU-n1", "/cards/GPU-n1-0"])
 async def test_the_beginning_of_a_uuid_names_a_card_where_no_other_begins_so(pages: Pages, path: str) -> None:
     await pages.site.register("n2")
@@ -248,6 +265,13 @@ async def test_decisions_are_told_newest_first(pages: Pages) -> None:
     assert [(one["pod"]["name"], one.get("node", "")) for one in items] == [("big", ""), ("small", "n1")]
     one = await pages.see(f"/decisions/{items[0]['number']}")
     assert one["refused"][0]["text"] == "1/1 CardInsufficientMemory"
+
+
+async def test_a_decision_that_found_a_node_says_that_other_nodes_reasons_were_not_looked_for(pages: Pages) -> None:
+    await pages.site.register("n2", card("n2", memory_mib=10))
+    await pages.site.choose(await pages.site.submit("small"), "n1", "n2")
+    assert "not looked for" in await pages.read("/decisions")
+    assert "is looked for only where no node fits" in await pages.read("/decisions/1")
 
 
 async def test_a_decision_that_is_not_remembered_and_one_that_is_none_are_told_apart(pages: Pages) -> None:

@@ -7,11 +7,11 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from gpuloom.cli.asking.flags import (
+    ANSWER,
     DEPTH,
-    OUTPUT,
     SOURCE,
+    AnswerFlags,
     DepthFlags,
-    OutputFlags,
     SourceFlags,
 )
 from gpuloom.cli.asking.printing import paint, print_value, write_lines
@@ -30,7 +30,7 @@ def explain_pod(
     namespace: Annotated[str, Parameter(name=["--namespace", "-n"])] = "",
     depth: DepthFlags = DEPTH,
     source: SourceFlags = SOURCE,
-    form: OutputFlags = OUTPUT,
+    form: AnswerFlags = ANSWER,
 ) -> None:
     """Tell where a pod can run and where not, and why, in two sentences; with -v every card and what would help.
 
@@ -47,7 +47,7 @@ def explain_pod(
         where, name = choose_pod(pod, namespace or reader.namespace)
         explanation = await reader.explain(where, name, depth.depth)
         if form.output in {"json", "yaml"}:
-            print_value(explanation, form)
+            print_value(explanation, form.output)
         else:
             print_explanation(explanation, depth)
 

@@ -7,11 +7,11 @@ from cyclopts import Parameter
 
 from gpuloom.cli.asking.explain import print_explanation
 from gpuloom.cli.asking.flags import (
+    ANSWER,
     DEPTH,
-    OUTPUT,
     SOURCE,
+    AnswerFlags,
     DepthFlags,
-    OutputFlags,
     SourceFlags,
 )
 from gpuloom.cli.asking.manifests import Wanted, read_manifests
@@ -32,7 +32,7 @@ def check_fit(
     namespace: Annotated[str, Parameter(name=["--namespace", "-n"])] = "",
     depth: DepthFlags = DEPTH,
     source: SourceFlags = SOURCE,
-    form: OutputFlags = OUTPUT,
+    form: AnswerFlags = ANSWER,
 ) -> ExitCode:
     """Tell whether a pod would fit if it was created now, where, and how many of them. Nothing is created.
 
@@ -57,7 +57,7 @@ def check_fit(
         outcomes.extend(_judge(one, fits) for one, fits in told)
         if form.output in {"json", "yaml"}:
             items = [{"name": one.name, "replicas": one.replicas, "fits": fits} for one, fits in told]
-            print_value({"items": items}, form)
+            print_value({"items": items}, form.output)
             return
         alone = ", looked at alone" if len(told) > 1 else ""
         for one, fits in told:

@@ -13,6 +13,7 @@ from gpuloom.engine.explanation.depth import Depth
 _ALL_NODES = 100_000
 _MOST_NODES = 8
 Output = Literal["table", "wide", "json", "yaml", "name"]
+AnswerOutput = Literal["table", "json", "yaml"]
 
 
 @Parameter(name="*")
@@ -122,8 +123,17 @@ class WorkloadListFlags(ListFlags):
 
 @Parameter(name="*")
 @dataclass(frozen=True)
+class AnswerFlags:
+    """How an answer looks that is no list."""
+
+    output: Annotated[AnswerOutput, Parameter(name=["--output", "-o"])] = "table"
+    """Form of the answer."""
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
 class OutputFlags:
-    """How answers look."""
+    """How lists look."""
 
     output: Annotated[Output, Parameter(name=["--output", "-o"])] = "table"
     """Form of the answer."""
@@ -167,5 +177,6 @@ POD_LISTING = PodListFlags()
 PENDING_LISTING = PendingListFlags()
 QUOTA_LISTING = QuotaListFlags()
 WORKLOAD_LISTING = WorkloadListFlags()
+ANSWER = AnswerFlags()
 OUTPUT = OutputFlags()
 DEPTH = DepthFlags()

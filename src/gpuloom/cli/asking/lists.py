@@ -66,7 +66,7 @@ def list_nodes(
             return
         detail = await reader.node(choose_node(name))
         if form.output in {"json", "yaml"}:
-            print_value(detail, form)
+            print_value(detail, form.output)
             return
         print_list([detail.node], NODES, form)
         if form.output != "name":
@@ -225,7 +225,7 @@ def _is_like(card: CardView, state: _STATES) -> bool:
 def _print_card(card: CardView, form: OutputFlags) -> None:
     match form.output:
         case "json" | "yaml":
-            print_value(card, form)
+            print_value(card, form.output)
         case "name":
             print_list([card], CARDS, form)
         case _:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from gpuloom.cli.asking.flags import OUTPUT, SOURCE, OutputFlags, SourceFlags
+from gpuloom.cli.asking.flags import ANSWER, SOURCE, AnswerFlags, SourceFlags
 from gpuloom.cli.asking.printing import paint, print_value, write_lines
 from gpuloom.cli.asking.reader import Reader
 from gpuloom.cli.asking.running import ask, choose_pod
@@ -24,7 +24,7 @@ def plan_preemption(
     dry_run: Annotated[bool, Parameter(negative=())] = False,
     namespace: Annotated[str, Parameter(name=["--namespace", "-n"])] = "",
     source: SourceFlags = SOURCE,
-    form: OutputFlags = OUTPUT,
+    form: AnswerFlags = ANSWER,
 ) -> ExitCode:
     """Tell on which node a waiting pod would have room if which pods of lower priority left. Nobody is evicted.
 
@@ -49,7 +49,7 @@ def plan_preemption(
         view = await reader.preempt(where, name)
         found.append(view)
         if form.output in {"json", "yaml"}:
-            print_value(view, form)
+            print_value(view, form.output)
         else:
             lines = _tell(view)
             write_lines([paint(next(lines), "bold"), *lines])

@@ -71,7 +71,7 @@ def print_list(items: Sequence[_T], table: Table[_T], form: OutputFlags) -> None
     """Print a list in the form that is wanted."""
     match form.output:
         case "json" | "yaml":
-            print_value({"items": items}, form)
+            print_value({"items": items}, form.output)
         case "name":
             write_lines(table.name(item) for item in items)
         case _ if items:
@@ -114,7 +114,7 @@ class ListPrinter(Generic[_T]):
         for event, item in items:
             if self._form.output == "yaml":
                 sys.stdout.write("---\n")
-            print_value({"type": event, "object": item} if self._has_events else item, self._form)
+            print_value({"type": event, "object": item} if self._has_events else item, self._form.output)
 
     def _print_rows(self, items: Sequence[tuple[Event, _T]]) -> None:
         rows = [
@@ -140,9 +140,9 @@ class ListPrinter(Generic[_T]):
         return ["", *tones] if self._has_events else tones
 
 
-def print_value(value: Any, form: OutputFlags) -> None:
+def print_value(value: Any, output: str) -> None:
     """Print one value as JSON, or as YAML if that is wanted."""
-    if form.output == "yaml":
+    if output == "yaml":
         text = msgspec.yaml.encode(msgspec.to_builtins(value)).decode().rstrip("\n")
     else:
         text = msgspec.json.format(msgspec.json.encode(value), indent=2).decode()

@@ -108,7 +108,7 @@ def show_top(
 async def _show_models(reader: Reader, listing: ListFlags, form: OutputFlags) -> None:
     first = await reader.overview()
     if form.output in {"json", "yaml"} and not listing.watch:
-        print_value(first, form)
+        print_value(first, form.output)
         return
     sort_items(first.models, listing.sort_by)
     if form.output in {"table", "wide"} and not form.no_headers:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeVar
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
-from gpuloom.cli.asking.flags import ClusterFlags, OutputFlags
+from gpuloom.cli.asking.flags import ClusterFlags
 from gpuloom.cli.asking.printing import print_value, write_lines
 from gpuloom.cli.asking.progress import show_progress
 from gpuloom.cli.asking.running import run_for_people
@@ -113,7 +113,7 @@ def _print(plan: ToldPlan | ToldTidying, output: Literal["text", "json", "yaml"]
     if output == "text":
         write_lines(plan.lines(time.time()))
     else:
-        print_value(plan, OutputFlags(output=output))
+        print_value(plan, output)
 
 
 def _confirm(count: int) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable, Generator
 from functools import wraps
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 
 import structlog
 from aiohttp import web
@@ -18,7 +18,7 @@ from gpuloom.web.dashboard.live import Live
 from gpuloom.web.dashboard.pages.decisions import make_decision, make_decisions
 from gpuloom.web.dashboard.pages.fits import make_form, read_wish
 from gpuloom.web.dashboard.pages.holding import make_pods
-from gpuloom.web.dashboard.pages.nodes import make_card, make_node, make_nodes
+from gpuloom.web.dashboard.pages.nodes import make_card, make_card_at, make_node, make_nodes
 from gpuloom.web.dashboard.pages.overview import make_overview
 from gpuloom.web.dashboard.pages.pods import make_pending, make_pod
 from gpuloom.web.dashboard.pages.quotas import make_quotas
@@ -37,6 +37,7 @@ PAGES: dict[str, Maker] = {
     "/nodes": make_nodes,
     "/nodes/{node}": make_node,
     "/cards/{uuid}": make_card,
+    "/cards/{node}/{index}": make_card_at,
     "/pods": make_pods,
     "/pending": make_pending,
     "/pods/{namespace}/{pod}": make_pod,
@@ -46,6 +47,7 @@ PAGES: dict[str, Maker] = {
     "/fits": make_form,
 }
 LIVE_ROOT = "/live"
+CARDS = "/cards"
 SIGN_IN = "/sign-in"
 
 _POLICY = (
@@ -90,6 +92,7 @@ class Dashboard:
             *pages,
             *streams,
             web.post("/fits", self._guard(self._fits)),
+            web.get(CARDS, _lead_to_card),
             web.get(SIGN_IN, self._show_sign_in),
             web.post(SIGN_IN, self._sign_in),
             web.post("/sign-out", self._sign_out),
@@ -175,6 +178,12 @@ class Dashboard:
         response = web.Response(status=303, headers={**_HEADERS, "Location": SIGN_IN})
         self._api.entrance.dismiss(request, response)
         return response
+
+
+async def _lead_to_card(request: web.Request) -> web.StreamResponse:
+    """Lead from a name that somebody wrote, a UUID or NODE/INDEX, to the card's page; to the nodes without one."""
+    name = request.query.get("name", "").strip().removeprefix("card/").strip("/")
+    raise web.HTTPSeeOther(URL(f"{CARDS}/{quote(name)}", encoded=True) if name else "/nodes")
 
 
 async def _refuse_path(request: web.Request) -> web.StreamResponse:

@@ -74,6 +74,10 @@ class Source:
         """Return all nodes by name: those that the API server shows and those that have cards."""
         return sorted({*self.state.nodes, *self.state.cluster.nodes})
 
+    def has_node(self, name: str) -> bool:
+        """Whether there is such a node, known to the API server or with cards."""
+        return name in self.state.nodes or self.state.cluster.has(name)
+
     def open_node_names(self) -> list[str]:
         """Return the nodes that take new pods, by name."""
         nodes = self.state.nodes

@@ -8,10 +8,11 @@ from gpuloom.web.dashboard.drawing import draw, draw_items
 from gpuloom.web.dashboard.pages.choosing import choose_nodes
 from gpuloom.web.dashboard.regions import DashboardPage, Listing
 from gpuloom.web.dashboard.sorting import Sorting, read_sorting, take_first
-from gpuloom.web.refusals import RefusedError, need_nodes
-from gpuloom.web.views.cards import detail_node, view_node
+from gpuloom.web.refusals import need_nodes
+from gpuloom.web.views.cards import view_node
 from gpuloom.web.views.heat import Tile, list_tiles
 from gpuloom.web.views.source import Source
+from gpuloom.web.views.values import CardView
 
 _COLUMNS = {"name": False, "cards": True, "memory": True, "cores": True, "shares": True, "pods": True}
 
@@ -36,6 +37,7 @@ async def make_nodes(api: WebApi, asked: Asked) -> DashboardPage:
         here="/nodes",
         regions={
             "seek": draw("overview", "seek", "/nodes", choice, asked.option("sort")),
+            "find": draw("nodes", "find"),
             "nodes": Listing(
                 head=draw("nodes", "head", len(chosen), sorting, is_known),
                 items=dict(items),
@@ -63,11 +65,8 @@ def _take_first(source: Source, count: int, sorting: Sorting, tiles: list[Tile])
 
 async def make_node(api: WebApi, asked: Asked) -> DashboardPage:
     """Show one node and its cards."""
-    need_nodes(asked.viewer)
     name = asked.name("node")
-    if name not in api.source.state.nodes and not api.source.state.cluster.has(name):
-        raise RefusedError(404, f"there is no node {name}")
-    detail = detail_node(api.source, asked.viewer, name)
+    detail = api.lookup.find_node(name, asked.viewer)
     items = await api.pace.collect(draw_items("nodes", "card_row", {f"c-{card.uuid}": card for card in detail.cards}))
     return DashboardPage(
         title=f"Node {name}",
@@ -86,6 +85,14 @@ async def make_node(api: WebApi, asked: Asked) -> DashboardPage:
 
 async def make_card(api: WebApi, asked: Asked) -> DashboardPage:
     """Show one card and who is on it."""
-    card = await api.lookup.find_card(asked.name("uuid"), asked.viewer)
+    return _show_card(api, await api.lookup.find_card(asked.name("uuid"), asked.viewer))
+
+
+async def make_card_at(api: WebApi, asked: Asked) -> DashboardPage:
+    """Show the card with an index of a node."""
+    return _show_card(api, api.lookup.find_card_at(asked.name("node"), asked.name("index"), asked.viewer))
+
+
+def _show_card(api: WebApi, card: CardView) -> DashboardPage:
     regions = {"card": draw("nodes", "card", card, api.source.book.why_not), "holders": draw("nodes", "holders", card)}
     return DashboardPage(title=f"Card {card.uuid}", here="/nodes", regions=regions)
