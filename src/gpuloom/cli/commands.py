@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from gpuloom import __version__
 from gpuloom.cli.examples import EXIT_CODES, write_epilogue
+from gpuloom.cli.misuse import tell_unknown, tell_unused
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.cli.plain import plain_lines
 
@@ -91,7 +92,7 @@ def main() -> None:
 
 def run(tokens: Sequence[str]) -> ExitCode:
     """Run one command line and say how it ended; errors stand on stderr, one line each."""
-    if tokens and (told := _explain_unknown(tokens[0])):
+    if tokens and (told := tell_unknown(tokens[0], [name for name, *_ in COMMANDS])):
         sys.stderr.write(f"gpuloom: {told}\n")
         return ExitCode.USAGE
     from cyclopts import CycloptsError, UnusedCliTokensError  # noqa: PLC0415 - a mistyped command needs none of it
@@ -100,7 +101,7 @@ def run(tokens: Sequence[str]) -> ExitCode:
         result = build_app()(list(tokens), exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
     except UnusedCliTokensError as error:
-        sys.stderr.write(f"gpuloom: {tokens[0]} takes no {' '.join(error.unused_tokens or ())}. See --help.\n")
+        sys.stderr.write(f"gpuloom: {tell_unused(tokens[0], error.unused_tokens or ())}\n")
         return ExitCode.USAGE
     except CycloptsError as error:
         sys.stderr.write(f"gpuloom: {' '.join(str(error).split())} See --help.\n")
@@ -113,20 +114,6 @@ def run(tokens: Sequence[str]) -> ExitCode:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.UNREAD
     return result if isinstance(result, ExitCode) else ExitCode.YES
-
-
-def _explain_unknown(word: str) -> str:
-    """Say what is wrong with a word in a command's place, nothing if that is a command or a flag.
-
-    Asked for advice, cyclopts would import every command there is.
-    """
-    names = [name for name, *_ in COMMANDS]
-    if word in names or word.startswith(("-", "_")):
-        return ""
-    import difflib  # noqa: PLC0415 - only a mistyped command needs it
-
-    near = difflib.get_close_matches(word, names, n=1)
-    return f"there is no command {word!r}{f', did you mean {near[0]}?' if near else '.'} See --help."
 
 
 def build_app() -> "App":

@@ -145,6 +145,18 @@ def test_a_word_too_many_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "gpuloom: version takes no of what. See --help.\n"
 
 
+@pytest.mark.parametrize(
+    ("tokens", "told"),
+    [
+        (["pods", "chat-1"], "pods takes no chat-1; gpuloom explain chat-1 tells of one pod. See --help."),
+        (["-n", "default", "pods"], "-n stands before the command: write gpuloom COMMAND -n. See --help."),
+    ],
+)
+def test_wrong_usage_says_what_to_write(tokens: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tokens) is ExitCode.USAGE
+    assert capsys.readouterr().err == f"gpuloom: {told}\n"
+
+
 def test_an_unknown_flag_is_wrong_usage() -> None:
     assert run(["scheduler", "--http-bing", "x"]) is ExitCode.USAGE
 

@@ -27,8 +27,8 @@ _MOST_ROOMS = 5
 
 
 def check_fit(
-    *,
     filename: Annotated[str, Parameter(name=["--filename", "-f"], allow_leading_hyphen=True)],
+    *,
     namespace: Annotated[str, Parameter(name=["--namespace", "-n"])] = "",
     depth: DepthFlags = DEPTH,
     source: SourceFlags = SOURCE,
