@@ -244,6 +244,8 @@ async def test_all_pods_that_wait_are_counted_by_cause_with_the_age_of_the_oldes
         found = {one["cause"]: value for one, value in (await scrape(empty))[f"gpuloom_pods_{name}"]}
         assert {cause for cause, value in found.items() if value} <= {"cards", "node"}
         assert found.keys() == {"cards", "node", "gate", "scheduler", "unseen", "other"}
+    places = [one for one, _ in (await scrape(empty))["gpuloom_namespace_pods_pending_oldest_seconds"]]
+    assert [one for one in places if one["cause"] == "node"] == [{"namespace": "default", "cause": "node"}]
     counted = {one["cause"]: value for one, value in (await scrape(empty))["gpuloom_pods_pending"]}
     assert (counted["cards"], counted["node"], await value_of(empty, "gpuloom_pods_refused")) == (1, 1, 1)
 

@@ -207,6 +207,7 @@ def count_pending(state: SchedulerState, clocks: Clocks) -> Iterator[Series]:
     """Give the series about all pods that wait for cards; they are looked for once, for the first."""
     counts = dict.fromkeys(CAUSES, 0)
     oldest_s = dict.fromkeys(CAUSES, 0.0)
+    oldest_in_s: dict[tuple[str, str], float] = {}
 
     def count() -> Samples:
         now = clocks.unix
@@ -215,7 +216,9 @@ def count_pending(state: SchedulerState, clocks: Clocks) -> Iterator[Series]:
             if pod is not None:
                 cause = cause_of(state, pod)
                 counts[cause] += 1
-                oldest_s[cause] = max(oldest_s[cause], float(now - (pod.started_at or now)))
+                age_s, place = float(now - (pod.started_at or now)), (pod.namespace, cause)
+                oldest_s[cause] = max(oldest_s[cause], age_s)
+                oldest_in_s[place] = max(oldest_in_s.get(place, 0.0), age_s)
         yield from (((cause,), float(number)) for cause, number in counts.items())
 
     causes = "cards (gpuloom refused), node (kube-scheduler did before), gate, scheduler (another is named)"
@@ -226,6 +229,12 @@ def count_pending(state: SchedulerState, clocks: Clocks) -> Iterator[Series]:
         "Since the oldest pod of a cause was created; 0 without one. `gpuloom pending -A` names it",
         ("cause",),
         lambda: (((cause,), age_s) for cause, age_s in oldest_s.items()),
+    )
+    yield Series(
+        "gpuloom_namespace_pods_pending_oldest_seconds",
+        "Since the oldest waiting pod of a namespace and cause was created",
+        ("namespace", "cause"),
+        oldest_in_s.items,
     )
 
 
