@@ -95,12 +95,16 @@ with the pod. Only containers that talk to the API server mount it: nothing is m
   readOnly: true
 {{- end -}}
 
-{{/* An image of gpuloom: called with a list of root and image value. */}}
+{{/* An image of gpuloom: called with a list of root and image value. Without a registry, Kubernetes takes it for one at
+     docker.io: whoever registers the name gpuloom there would be root on nodes. */}}
 {{- define "gpuloom.image" -}}
 {{- $root := index . 0 -}}
 {{- $image := index . 1 -}}
 {{- $registry := default $root.Values.global.imageRegistry $image.registry -}}
 {{- $tag := default (default $root.Chart.AppVersion $root.Values.global.imageTag) $image.tag -}}
+{{- if and (not $registry) (hasPrefix "gpuloom/" $image.repository) -}}
+{{- fail (printf "%s has no registry, and gpuloom publishes nothing at docker.io: build and push the images (docs/installation.md#images), and set global.imageRegistry to where they are (docker.io, if you pushed them there)" $image.repository) -}}
+{{- end -}}
 {{- with $registry }}{{ . }}/{{ end }}{{ $image.repository }}:{{ $tag }}{{ with $image.digest }}@{{ . }}{{ end }}
 {{- end -}}
 

@@ -9,7 +9,7 @@ from real.chart.objects import KUBE_SCHEDULER, find_container
 
 from harness import binaries
 from harness.controlplane import ControlPlane
-from harness.helm import CHART, NAMESPACE, Helm, HelmError, find_tested_version, kube_version
+from harness.helm import CHART, NAMESPACE, REGISTRY, Helm, HelmError, find_tested_version, kube_version
 
 pytestmark = [pytest.mark.chart]
 
@@ -18,7 +18,7 @@ GUESSED = f"{TESTED.rpartition('.')[0]}.0"
 """What helm believes of a cluster that it does not know."""
 
 
-def find_image(helm: Helm, version: str | None, registry: str = "") -> str:
+def find_image(helm: Helm, version: str | None, registry: str = REGISTRY) -> str:
     """Return kube-scheduler's image for a version and a registry of gpuloom's images."""
     objects = helm.template({"global": {"imageRegistry": registry}}, version=version)
     image: str = find_container(objects, "kube-scheduler")["image"]
@@ -50,7 +50,7 @@ def test_the_template_that_asks_a_cluster_makes_nothing(helm: Helm) -> None:
         helm.template({}, show_only=["scheduler/neighbours.yaml"])
 
 
-@pytest.mark.parametrize("registry", ["", "registry.example/mirror"])
+@pytest.mark.parametrize("registry", ["docker.io", "registry.example/mirror"])
 def test_kube_scheduler_comes_from_kubernetes_registry_wherever_gpulooms_images_are(helm: Helm, registry: str) -> None:
     assert find_image(helm, kube_version(), registry) == KUBE_SCHEDULER
 

@@ -163,22 +163,22 @@ DIGEST, OTHER_DIGEST = f"sha256:{'1' * 64}", f"sha256:{'2' * 64}"
 @pytest.mark.parametrize(
     ("plugin", "monitor", "expected"),
     [
-        ({}, {}, "gpuloom/node:0.1.0"),
-        ({}, {"tag": "v3"}, "gpuloom/node:v3"),
+        ({}, {}, "here/gpuloom/node:0.1.0"),
+        ({}, {"tag": "v3"}, "here/gpuloom/node:v3"),
         ({}, {"registry": "corp.example"}, "corp.example/gpuloom/node:0.1.0"),
-        ({}, {"digest": DIGEST}, f"gpuloom/node:0.1.0@{DIGEST}"),
-        ({"digest": DIGEST}, {}, f"gpuloom/node:0.1.0@{DIGEST}"),
+        ({}, {"digest": DIGEST}, f"here/gpuloom/node:0.1.0@{DIGEST}"),
+        ({"digest": DIGEST}, {}, f"here/gpuloom/node:0.1.0@{DIGEST}"),
         ({"digest": DIGEST}, {"registry": "corp.example"}, f"corp.example/gpuloom/node:0.1.0@{DIGEST}"),
-        ({"digest": DIGEST}, {"tag": "v3"}, "gpuloom/node:v3"),
-        ({"digest": DIGEST}, {"repository": "watch"}, "watch:0.1.0"),
-        ({"digest": DIGEST}, {"tag": "v3", "digest": OTHER_DIGEST}, f"gpuloom/node:v3@{OTHER_DIGEST}"),
+        ({"digest": DIGEST}, {"tag": "v3"}, "here/gpuloom/node:v3"),
+        ({"digest": DIGEST}, {"repository": "watch"}, "here/watch:0.1.0"),
+        ({"digest": DIGEST}, {"tag": "v3", "digest": OTHER_DIGEST}, f"here/gpuloom/node:v3@{OTHER_DIGEST}"),
         ({"registry": "a.example", "tag": "v2"}, {"repository": "watch"}, "a.example/watch:v2"),
     ],
 )
 def test_the_monitors_image_is_the_device_plugins_with_what_it_has_of_its_own(
     helm: Helm, plugin: Any, monitor: Any, expected: str
 ) -> None:
-    values = {"devicePlugin": {"image": plugin, "monitor": {"image": monitor}}}
+    values = {"global": {"imageRegistry": "here"}, "devicePlugin": {"image": plugin, "monitor": {"image": monitor}}}
     assert find_container(helm.template(with_values(values)), "monitor")["image"] == expected
 
 

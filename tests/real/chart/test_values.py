@@ -159,6 +159,53 @@ def test_values_that_do_not_go_together_are_refused_with_what_to_do(helm: Helm, 
         helm.template(with_values(values))
 
 
+NO_REGISTRY: Any = {"global": {"imageRegistry": ""}}
+NO_NODES: Any = {"devicePlugin": {"enabled": False}}
+
+
+@pytest.mark.chart
+@pytest.mark.parametrize(
+    ("values", "image"),
+    [
+        (NO_NODES, "gpuloom/scheduler"),
+        ({"scheduler": {"extender": {"image": {"registry": "m.example"}}}}, "gpuloom/node"),
+        (
+            {
+                "scheduler": {"extender": {"image": {"repository": "me/scheduler"}}},
+                "devicePlugin": {
+                    "image": {"repository": "me/node"},
+                    "monitor": {"image": {"repository": "gpuloom/node"}},
+                },
+            },
+            "gpuloom/node",
+        ),
+    ],
+    ids=["scheduler", "device-plugin", "monitor"],
+)
+def test_images_that_nobody_published_are_not_taken_from_the_registry_where_somebody_else_could(
+    helm: Helm, values: Any, image: str
+) -> None:
+    complaint = f"{image} has no registry, and gpuloom publishes nothing at docker.io: build and push the images"
+    with pytest.raises(HelmError, match=re.escape(complaint)):
+        helm.template(with_values(values, NO_REGISTRY))
+
+
+@pytest.mark.chart
+def test_docker_hub_is_taken_if_somebody_says_so(helm: Helm) -> None:
+    own = {"scheduler": {"extender": {"image": {"repository": "me/scheduler"}}}}
+    images = {"devicePlugin": {"image": {"registry": "docker.io"}}}
+    objects = helm.template(with_values(own, with_values(images, NO_REGISTRY)))
+    assert find_container(objects, "extender")["image"] == "me/scheduler:0.1.0"
+    assert find_container(objects, "device-plugin")["image"] == "docker.io/gpuloom/node:0.1.0"
+
+
+@pytest.mark.chart
+def test_an_image_that_no_pod_runs_needs_no_registry(helm: Helm) -> None:
+    values = {"scheduler": {"extender": {"image": {"registry": "m.example"}}}, **NO_NODES}
+    objects = helm.template(with_values(values, NO_REGISTRY))
+    assert find_container(objects, "extender")["image"] == "m.example/gpuloom/scheduler:0.1.0"
+
+
 @pytest.mark.chart
 @pytest.mark.parametrize("registry", ["m.example", "localhost:5000", "10.0.0.1/team_a/gpu-images"])
 def test_a_registry_may_have_a_port_and_folders(helm: Helm, registry: str) -> None:
