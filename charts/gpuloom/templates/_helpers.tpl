@@ -130,8 +130,12 @@ with the pod. Only containers that talk to the API server mount it: nothing is m
 {{/* The image of kube-scheduler is Kubernetes' own: a registry of gpuloom's images need not have it. */}}
 {{- define "gpuloom.kubeSchedulerImage" -}}
 {{- $image := .Values.scheduler.kubeScheduler.image -}}
+{{- $registry := default "registry.k8s.io" $image.registry -}}
 {{- $tag := default (include "gpuloom.kubeSchedulerVersion" .) $image.tag -}}
-{{- default "registry.k8s.io" $image.registry }}/{{ $image.repository }}:{{ $tag }}{{ with $image.digest }}@{{ . }}{{ end }}
+{{- if and (eq $registry "registry.k8s.io") (not (regexMatch "^v[0-9]" $tag)) -}}
+{{- fail (printf "scheduler.kubeScheduler.image.tag is %s, but tags at registry.k8s.io are versions such as %s: write your cluster's, with its v, or nothing" $tag (include "gpuloom.testedKubernetes" .)) -}}
+{{- end -}}
+{{ $registry }}/{{ $image.repository }}:{{ $tag }}{{ with $image.digest }}@{{ . }}{{ end }}
 {{- end -}}
 
 {{/* References to pull secrets: called with a list of root and image values. Each is a name, or has one as in a pod. */}}

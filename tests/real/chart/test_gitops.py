@@ -1,5 +1,6 @@
 """Without a cluster the chart makes what helm makes in one, for whoever keeps manifests in git."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,26 @@ def test_a_mirror_and_a_tag_of_ones_own_are_taken(helm: Helm) -> None:
     image = {"registry": "mirror.example/k8s", "tag": "v1.30.1"}
     objects = helm.template({"scheduler": {"kubeScheduler": {"image": image}}}, version="v1.30.9")
     assert find_container(objects, "kube-scheduler")["image"] == "mirror.example/k8s/kube-scheduler:v1.30.1"
+
+
+@pytest.mark.parametrize("tag", ["KUBERNETES", "1.34.3", "latest", "vX.Y.Z"])
+@pytest.mark.parametrize("registry", ["registry.k8s.io", ""])
+def test_a_tag_that_kubernetes_registry_cannot_have_is_refused_with_what_to_write(
+    helm: Helm, registry: str, tag: str
+) -> None:
+    image = {"registry": registry, "tag": tag}
+    complaint = (
+        f"scheduler.kubeScheduler.image.tag is {tag}, but tags at registry.k8s.io are versions such as {TESTED}:"
+    )
+    with pytest.raises(HelmError, match=re.escape(f"{complaint} write your cluster's, with its v, or nothing")):
+        helm.template({"scheduler": {"kubeScheduler": {"image": image}}})
+
+
+@pytest.mark.parametrize("tag", ["1.34.3", "stable"])
+def test_another_registrys_tags_are_its_own_affair(helm: Helm, tag: str) -> None:
+    image = {"registry": "mirror.example", "tag": tag}
+    objects = helm.template({"scheduler": {"kubeScheduler": {"image": image}}})
+    assert find_container(objects, "kube-scheduler")["image"] == f"mirror.example/kube-scheduler:{tag}"
 
 
 @pytest.mark.control_plane

@@ -85,6 +85,15 @@ def test_lint_finds_nothing(helm: Helm) -> None:
             {"scheduler": {"kubeScheduler": {"podMaxBackoffSeconds": 0}}},
             "at '/scheduler/kubeScheduler/podMaxBackoffSeconds': minimum: got 0, want 1",
         ),
+        ({"global": {"imageTag": "v1:2"}}, "at '/global/imageTag': 'v1:2' does not match pattern"),
+        *(
+            (
+                {"devicePlugin": {"monitor": {"image": {"tag": tag}}}},
+                f"at '/devicePlugin/monitor/image/tag': '{tag}' does not match pattern",
+            )
+            for tag in ("-1", "a/b", "v1@sha256", " ", "a" * 129)
+        ),
+        ({"devicePlugin": {"image": {"tag": 1.5}}}, "at '/devicePlugin/image/tag': got number, want string"),
         ({"global": {"imagePullSecrets": [{"secret": "a"}]}}, "at '/global/imagePullSecrets/0'"),
         (
             {"devicePlugin": {"monitor": {"resyncInterval": "500ms"}}},
