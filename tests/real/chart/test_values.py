@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from real.chart.objects import find_container, with_values
+from real.chart.objects import find_container, list_pod_specs, with_values
 
 from harness.helm import CHART, Helm, HelmError
 
@@ -98,6 +98,17 @@ def test_lint_finds_nothing(helm: Helm) -> None:
         (
             {"devicePlugin": {"monitor": {"resyncInterval": "500ms"}}},
             "at '/devicePlugin/monitor/resyncInterval': '500ms'",
+        ),
+        *(
+            ({part: {"tolerations": [toleration]}}, f"at '/{part}/tolerations/0{complaint}")
+            for part in ("scheduler", "devicePlugin")
+            for toleration, complaint in (
+                ({"operator": "exists"}, "/operator': value must be one of 'Exists', 'Equal', 'Lt', 'Gt', ''"),
+                ({"effect": "NoExec"}, "/effect': value must be one of 'NoSchedule', 'PreferNoSchedule', 'NoExecute'"),
+                ({"values": "a"}, "': additional properties 'values' not allowed"),
+                ({"value": True}, "/value': got boolean, want string"),
+                ({"tolerationSeconds": "9"}, "/tolerationSeconds': got string, want integer"),
+            )
         ),
         ({"devicePlugin": {"deviceListStrategy": "env"}}, "at '/devicePlugin/deviceListStrategy'"),
         ({"devicePlugin": {"nvidiaDriverRoot": "auto"}}, "at '/devicePlugin/nvidiaDriverRoot': 'auto'"),
@@ -213,6 +224,22 @@ def test_an_image_that_no_pod_runs_needs_no_registry(helm: Helm) -> None:
     values = {"scheduler": {"extender": {"image": {"registry": "m.example"}}}, **NO_NODES}
     objects = helm.template(with_values(values, NO_REGISTRY))
     assert find_container(objects, "extender")["image"] == "m.example/gpuloom/scheduler:0.1.0"
+
+
+@pytest.mark.chart
+def test_every_toleration_that_kubernetes_knows_is_taken(helm: Helm) -> None:
+    tolerations = [
+        {"operator": "Exists"},
+        {"key": "gpu", "effect": "NoSchedule"},
+        {"key": "gpu", "operator": "", "value": "", "effect": ""},
+        {"key": "gpu", "operator": "Equal", "value": "on", "effect": "PreferNoSchedule"},
+        {"key": "gpu", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 9},
+        {"key": "cost", "operator": "Lt", "value": "10"},
+        {"key": "cost", "operator": "Gt", "value": "1"},
+    ]
+    part = {"tolerations": tolerations}
+    objects = helm.template(with_values({"scheduler": part, "devicePlugin": part}))
+    assert [spec["tolerations"] for spec in list_pod_specs(objects)] == [tolerations] * 3
 
 
 @pytest.mark.chart
