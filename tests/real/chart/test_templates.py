@@ -89,6 +89,7 @@ ALL = {
     "other-names": OTHER_NAMES,
     "everybody": EVERYBODY,
     "cert-manager": CERT_MANAGER,
+    "own-issuer": {"scheduler": {"certManager": {"enabled": True, "issuerRef": {"name": "corp"}}}},
     "no-nodes": NO_NODES,
     "try-out": TRY_OUT,
     "divided": DIVIDED,
@@ -657,6 +658,32 @@ def test_cert_manager_renews_the_certificate_under_an_authority_that_stays(helm:
     assert issuers[authority["spec"]["issuerRef"]["name"]] == {"selfSigned": {}}
     assert authority["spec"]["isCA"]
     assert authority["spec"]["duration"] == "87600h"
+
+
+OWN_ISSUER: dict[str, Any] = with_values({"scheduler": {"certManager": {"issuerRef": {"name": "corp"}}}}, CERT_MANAGER)
+
+
+@pytest.mark.parametrize("said", [{}, {"kind": "ClusterIssuer"}, {"kind": "VaultIssuer", "group": "corp.example"}])
+def test_cert_manager_asks_the_issuer_that_is_named_and_the_chart_makes_none(helm: Helm, said: dict[str, str]) -> None:
+    values = with_values({"scheduler": {"certManager": {"issuerRef": said}}}, OWN_ISSUER)
+    objects = helm.template(with_values(values))
+    own = find(helm.template(with_values(CERT_MANAGER)), "Certificate", "-cert-manager-tls")
+    assert [one["metadata"]["name"] for one in objects if one["kind"] == "Issuer"] == []
+    certificate = find(objects, "Certificate")
+    assert certificate["spec"]["issuerRef"] == {
+        "name": "corp",
+        "kind": "Issuer",
+        "group": "cert-manager.io",
+        **said,
+    }
+    assert {**certificate, "spec": {**certificate["spec"], "issuerRef": own["spec"]["issuerRef"]}} == own
+    annotations = find(objects, "MutatingWebhookConfiguration")["metadata"]["annotations"]
+    assert annotations["cert-manager.io/inject-ca-from"] == f"{NAMESPACE}/{certificate['metadata']['name']}"
+
+
+def test_values_of_a_release_that_knew_no_issuers_name_none(helm: Helm) -> None:
+    reused = with_values({"scheduler": {"certManager": {"issuerRef": None}}}, CERT_MANAGER)
+    assert helm.template(reused) == helm.template(with_values(CERT_MANAGER))
 
 
 def test_values_of_hami_keep_their_meaning(helm: Helm) -> None:

@@ -64,6 +64,10 @@ def test_lint_finds_nothing(helm: Helm) -> None:
         ({"scheduler": {"defaultSchedulerPolicy": {"nodeSchedulerPolicy": "pack"}}}, "one of 'binpack', 'spread'"),
         ({"scheduler": {"nodeChoice": "both"}}, "at '/scheduler/nodeChoice'"),
         ({"scheduler": {"nodeChoiceWeight": 0}}, "at '/scheduler/nodeChoiceWeight': minimum: got 0, want 1"),
+        (
+            {"scheduler": {"certManager": {"issuerRef": {"kind": "Clusterissuer"}}}},
+            "at '/scheduler/certManager/issuerRef/kind': value must be one of 'Issuer', 'ClusterIssuer'",
+        ),
         ({"scheduler": {"workload": {"pods": [{"cpu": 1}]}}}, "additional properties 'cpu' not allowed"),
         ({"scheduler": {"workload": {"key": "a/b"}}}, "at '/scheduler/workload/key': 'a/b' does not match pattern"),
         ({"resourceName": "gpu"}, "at '/resourceName': 'gpu' does not match pattern"),
@@ -153,6 +157,10 @@ def test_a_value_that_cannot_be_meant_is_refused_with_its_place(helm: Helm, valu
             "scheduler.admissionWebhook.clientCA.names is apiserver, but without clientCA.configMap",
         ),
         ({"resourceName": ""}, "resourceName is empty: nobody can ask for NVIDIA's cards"),
+        (
+            {"scheduler": {"certManager": {"issuerRef": {"name": "corp"}}}},
+            "scheduler.certManager.issuerRef.name is corp, but without scheduler.certManager.enabled=true no issuer",
+        ),
         ({"resourceName": ""}, "name the resource, or set devicePlugin.enabled=false"),
         (
             {"device-config": {"content": "nvidia:\namd: {resourceCountName: amd.com/gpu}"}},
