@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from gpuloom.vendors.catalog import load_shipped, make_catalog
 from gpuloom.vendors.device_config import apply_device_config
 from gpuloom.web.place import INSTALLATION_LABEL, SERVICE_ANNOTATION, SERVICE_PORT
 from gpuloom.wire.keys import NODE_CORDON, NODE_MOVING
+from gpuloom.wire.node_config import FilterDevices, NodeConfig, decode_node_config, encode_node_config
 from harness.helm import CHART, NAMESPACE, Helm
 from harness.installation import MAX_BACKOFF_S
 from harness.policies import read_keys
@@ -684,6 +685,29 @@ def test_cert_manager_asks_the_issuer_that_is_named_and_the_chart_makes_none(hel
 def test_values_of_a_release_that_knew_no_issuers_name_none(helm: Helm) -> None:
     reused = with_values({"scheduler": {"certManager": {"issuerRef": None}}}, CERT_MANAGER)
     assert helm.template(reused) == helm.template(with_values(CERT_MANAGER))
+
+
+@pytest.mark.parametrize("spelt", [str, str.upper], ids=["as written", "capitals"])
+def test_every_key_of_a_node_configuration_that_nodes_read_is_taken(helm: Helm, spelt: Callable[[str], str]) -> None:
+    full = NodeConfig(
+        name="n1",
+        operating_mode="mig",
+        device_memory_scaling=1.5,
+        device_split_count=4,
+        device_core_scaling=2,
+        mig_strategy="none",
+        pre_configured_device_memory_mib=8192,
+        lib_cuda_log_level="3",
+        enable_numa_topology=True,
+        filter_devices=FilterDevices(uuids=("GPU-1",), indexes=(3,)),
+        enable_preferred_allocation=True,
+    )
+    entries = json.loads(encode_node_config(full, NodeConfig(name="n2")))["nodeconfig"]
+    assert [key for key, value in entries[0].items() if not value] == []
+    told = [{spelt(key): value for key, value in entry.items()} | {spelt("migstrategy"): None} for entry in entries]
+    values = {"devicePlugin": {"nodeConfiguration": {"config": json.dumps({spelt("nodeconfig"): told})}}}
+    config = find(helm.template(with_values(values)), "ConfigMap", "-device-plugin")["data"]["config.json"]
+    assert decode_node_config(config.encode(), "n1") == msgspec.structs.replace(full, mig_strategy="")
 
 
 def test_values_of_hami_keep_their_meaning(helm: Helm) -> None:

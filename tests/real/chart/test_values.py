@@ -166,6 +166,33 @@ def test_a_value_that_cannot_be_meant_is_refused_with_its_place(helm: Helm, valu
             {"device-config": {"content": "nvidia:\namd: {resourceCountName: amd.com/gpu}"}},
             "device-config.content has no nvidia.resourceCountName: nobody can ask for NVIDIA's cards",
         ),
+        *(
+            (
+                {"devicePlugin": {"nodeConfiguration": {"config": config}}},
+                f"devicePlugin.nodeConfiguration.config{complaint}",
+            )
+            for config, complaint in (
+                ('{"nodeconfig": [}', " is not JSON: invalid character '}'"),
+                ("nodeconfig: []", " is not JSON: invalid character"),
+                ('{"nodeconfig": []} x', " is not JSON: invalid character 'x' after top-level value"),
+                ("[]", " is not JSON: json: cannot unmarshal array"),
+                ('{"nodes": []}', ' must be {"nodeconfig": [...]} with a list of nodes, but has {"nodes":[]}'),
+                ('{"nodeconfig": {"name": "a"}}', ' must be {"nodeconfig": [...]} with a list of nodes, but has'),
+                ('{"nodeconfig": ["a"]}', ' has no object for a node: "a"'),
+                (
+                    '{"nodeconfig": [{"name": "a"}, {"name": "b", "devicesplitCounts": 4}]}',
+                    " has the unknown key devicesplitCounts, known are devicecorescaling, devicememoryscaling, devices",
+                ),
+                ('{"nodeconfig": [{"devicesplitcount": "4"}]}', ': devicesplitcount must be a number, not "4"'),
+                ('{"nodeconfig": [{"libcudaloglevel": 1}]}', ": libcudaloglevel must be text, not 1"),
+                ('{"nodeconfig": [{"filterdevices": []}]}', ": filterdevices must be an object, not []"),
+                (
+                    '{"nodeconfig": [{"filterdevices": {"ids": []}}]}',
+                    " has the unknown key filterdevices.ids, known are ",
+                ),
+                ('{"nodeconfig": [{"filterdevices": {"index": 3}}]}', ": filterdevices.index must be a list, not 3"),
+            )
+        ),
         ({"devicePlugin": {"libPath": "/opt/vgpu"}}, "must be global.gpuHookPath with /vgpu behind it"),
         ({"prometheus": {"enabled": True}}, "prometheus.serviceAccount.name: say with which service account"),
         (
