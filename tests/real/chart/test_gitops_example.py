@@ -1,10 +1,8 @@
 """The examples for Argo CD and Flux install the chart; Argo CD ignores exactly what a cluster fills in."""
 
 import json
-import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,9 +11,9 @@ from typing import Any
 import pytest
 import yaml
 from pages.reading import ROOT
+from real.chart.kubectl import kubectl
 from real.chart.waiting import WEBHOOK
 
-from harness import binaries
 from harness.controlplane import ControlPlane, find_free_ports
 from harness.gpuloom import GPULOOM
 from harness.helm import CHART, NAMESPACE, RELEASE, Helm, HelmError, kube_version
@@ -29,15 +27,6 @@ LABEL = re.compile(r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?)?")
 """A value that the API server takes for a label."""
 OF_THE_API_SERVER = {"metadata", "status"}
 Objects = dict[tuple[str, str], Any]
-
-
-def kubectl(plane: ControlPlane, *arguments: str | Path, status: int = 0) -> str:
-    """Let kubectl do something; return what it prints."""
-    command = [binaries.find("kubectl"), f"--kubeconfig={plane.kubeconfig}", *arguments]
-    home = {"HOME": str(plane.kubeconfig.parent)}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | home)
-    assert done.returncode == status, done.stdout + done.stderr
-    return done.stdout
 
 
 def read_values() -> dict[str, Any]:
