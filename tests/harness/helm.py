@@ -16,6 +16,8 @@ from harness.processes import clean_environment
 CHART = Path(__file__).resolve().parents[2] / "charts" / "gpuloom"
 NAMESPACE = "gpu-system"
 RELEASE = "gpuloom"
+REGISTRY = "registry.example"
+"""Where gpuloom's images are for tests that say nothing of it: the chart makes nothing without a registry."""
 _TESTED = re.compile(r'define "gpuloom.testedKubernetes" -}}(.*?){{-')
 
 
@@ -100,7 +102,7 @@ class Helm:
 
     def _run(self, arguments: list[str | Path], values: Mapping[str, Any] | None = None) -> str:
         with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
-            json.dump(values or {}, file)
+            json.dump(_add_registry(values or {}), file)
             file.flush()
             named = [] if values is None else [f"--values={file.name}"]
             done = subprocess.run(
@@ -113,6 +115,11 @@ class Helm:
         if done.returncode != 0:
             raise HelmError(f"{done.stderr}{done.stdout}")
         return done.stdout
+
+
+def _add_registry(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values with a registry of gpuloom's images, unless they say which, or that there is none."""
+    return {**values, "global": {"imageRegistry": REGISTRY} | values.get("global", {})}
 
 
 def kube_version() -> str:

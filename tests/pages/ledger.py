@@ -159,6 +159,7 @@ OTHERS: dict[str, tuple[str, ...]] = {
     ),
     "tests/local/recording/test_commands.py": ("gpuloom scheduler --record FILE",),
     "tests/real/chart/test_installation.py": ("gpuloom top --server https://localhost:9396",),
+    "tests/real/chart/test_gitops.py": ("kubectl delete --ignore-not-found -f FILE",),
     "tests/real/chart/test_templates.py": (
         (
             "helm template gpuloom charts/gpuloom --namespace gpu-system --kube-version 1.34.3"
@@ -218,7 +219,6 @@ NAMED = {
     *(
         "gpuloom scheduler",
         "gpuloom simulate",
-        "helm install",
         "kubectl annotate",
         "kubectl gpuloom",
         "buildah build",

@@ -95,12 +95,16 @@ with the pod. Only containers that talk to the API server mount it: nothing is m
   readOnly: true
 {{- end -}}
 
-{{/* An image of gpuloom: called with a list of root and image value. */}}
+{{/* An image of gpuloom: called with a list of root and image value. Without a registry, Kubernetes takes it for one at
+     docker.io: whoever registers the name gpuloom there would be root on nodes. */}}
 {{- define "gpuloom.image" -}}
 {{- $root := index . 0 -}}
 {{- $image := index . 1 -}}
 {{- $registry := default $root.Values.global.imageRegistry $image.registry -}}
 {{- $tag := default (default $root.Chart.AppVersion $root.Values.global.imageTag) $image.tag -}}
+{{- if and (not $registry) (hasPrefix "gpuloom/" $image.repository) -}}
+{{- fail (printf "%s has no registry, and gpuloom publishes nothing at docker.io: build and push the images (docs/installation.md#images), and set global.imageRegistry to where they are (docker.io, if you pushed them there)" $image.repository) -}}
+{{- end -}}
 {{- with $registry }}{{ . }}/{{ end }}{{ $image.repository }}:{{ $tag }}{{ with $image.digest }}@{{ . }}{{ end }}
 {{- end -}}
 
@@ -126,8 +130,12 @@ with the pod. Only containers that talk to the API server mount it: nothing is m
 {{/* The image of kube-scheduler is Kubernetes' own: a registry of gpuloom's images need not have it. */}}
 {{- define "gpuloom.kubeSchedulerImage" -}}
 {{- $image := .Values.scheduler.kubeScheduler.image -}}
+{{- $registry := default "registry.k8s.io" $image.registry -}}
 {{- $tag := default (include "gpuloom.kubeSchedulerVersion" .) $image.tag -}}
-{{- default "registry.k8s.io" $image.registry }}/{{ $image.repository }}:{{ $tag }}{{ with $image.digest }}@{{ . }}{{ end }}
+{{- if and (eq $registry "registry.k8s.io") (not (regexMatch "^v[0-9]" $tag)) -}}
+{{- fail (printf "scheduler.kubeScheduler.image.tag is %s, but tags at registry.k8s.io are versions such as %s: write your cluster's, with its v, or nothing" $tag (include "gpuloom.testedKubernetes" .)) -}}
+{{- end -}}
+{{ $registry }}/{{ $image.repository }}:{{ $tag }}{{ with $image.digest }}@{{ . }}{{ end }}
 {{- end -}}
 
 {{/* References to pull secrets: called with a list of root and image values. Each is a name, or has one as in a pod. */}}

@@ -1,10 +1,8 @@
 """The examples for Argo CD and Flux install the chart; Argo CD ignores exactly what a cluster fills in."""
 
 import json
-import os
 import re
 import shutil
-import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,12 +11,12 @@ from typing import Any
 import pytest
 import yaml
 from pages.reading import ROOT
+from real.chart.kubectl import kubectl
 from real.chart.waiting import WEBHOOK
 
-from harness import binaries
 from harness.controlplane import ControlPlane, find_free_ports
 from harness.gpuloom import GPULOOM
-from harness.helm import CHART, NAMESPACE, RELEASE, Helm
+from harness.helm import CHART, NAMESPACE, RELEASE, Helm, HelmError, kube_version
 from harness.processes import ChildProcess
 
 NAMESPACE_MADE, APPLICATION = yaml.safe_load_all((ROOT / "docs/examples/argocd.yaml").read_text())
@@ -31,13 +29,12 @@ OF_THE_API_SERVER = {"metadata", "status"}
 Objects = dict[tuple[str, str], Any]
 
 
-def kubectl(plane: ControlPlane, *arguments: str | Path, status: int = 0) -> str:
-    """Let kubectl do something; return what it prints."""
-    command = [binaries.find("kubectl"), f"--kubeconfig={plane.kubeconfig}", *arguments]
-    home = {"HOME": str(plane.kubeconfig.parent)}
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | home)
-    assert done.returncode == status, done.stdout + done.stderr
-    return done.stdout
+def read_values() -> dict[str, Any]:
+    """Return the values of the example for Argo CD, with the tested cluster's version put in."""
+    told = json.dumps(SPEC["source"]["helm"]["valuesObject"])
+    assert told.count("KUBERNETES") == 1
+    values: dict[str, Any] = json.loads(told.replace("KUBERNETES", kube_version()))
+    return values
 
 
 def read_live(plane: ControlPlane, manifest: Path) -> Objects:
@@ -93,7 +90,7 @@ def test_argo_cd_is_told_to_ignore_what_the_cluster_fills_in_and_what_the_chart_
     control_plane_binaries: None, helm: Helm, tmp_path: Path
 ) -> None:
     manifest = tmp_path / "manifest.yaml"
-    manifest.write_text(yaml.safe_dump_all(helm.template(SPEC["source"]["helm"]["valuesObject"])))
+    manifest.write_text(yaml.safe_dump_all(helm.template(read_values())))
     with ExitStack() as stack:
         plane = stack.enter_context(ControlPlane(tmp_path / "plane"))
         plane.api.create("/api/v1/namespaces", NAMESPACE_MADE)
@@ -126,6 +123,12 @@ def test_the_example_installs_the_chart_of_this_checkout_where_the_page_does() -
     groups = {one["kind"]: one.get("group", "") for one in SPEC["ignoreDifferences"]}
     assert groups == {"Secret": "", "MutatingWebhookConfiguration": "admissionregistration.k8s.io"}
     assert {one.get("namespace") for one in SPEC["ignoreDifferences"]} == {NAMESPACE, None}
+
+
+@pytest.mark.chart
+def test_an_argo_cd_that_was_not_told_the_clusters_version_is(helm: Helm) -> None:
+    with pytest.raises(HelmError, match=r"image\.tag is KUBERNETES, but .* write your cluster's"):
+        helm.template(SPEC["source"]["helm"]["valuesObject"])
 
 
 def test_the_example_for_flux_installs_the_same_as_that_for_argo_cd() -> None:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,7 @@ from gpuloom.vendors.catalog import load_shipped, make_catalog
 from gpuloom.vendors.device_config import apply_device_config
 from gpuloom.web.place import INSTALLATION_LABEL, SERVICE_ANNOTATION, SERVICE_PORT
 from gpuloom.wire.keys import NODE_CORDON, NODE_MOVING
+from gpuloom.wire.node_config import FilterDevices, NodeConfig, decode_node_config, encode_node_config
 from harness.helm import CHART, NAMESPACE, Helm
 from harness.installation import MAX_BACKOFF_S
 from harness.policies import read_keys
@@ -89,6 +90,7 @@ ALL = {
     "other-names": OTHER_NAMES,
     "everybody": EVERYBODY,
     "cert-manager": CERT_MANAGER,
+    "own-issuer": {"scheduler": {"certManager": {"enabled": True, "issuerRef": {"name": "corp"}}}},
     "no-nodes": NO_NODES,
     "try-out": TRY_OUT,
     "divided": DIVIDED,
@@ -163,22 +165,22 @@ DIGEST, OTHER_DIGEST = f"sha256:{'1' * 64}", f"sha256:{'2' * 64}"
 @pytest.mark.parametrize(
     ("plugin", "monitor", "expected"),
     [
-        ({}, {}, "gpuloom/node:0.1.0"),
-        ({}, {"tag": "v3"}, "gpuloom/node:v3"),
+        ({}, {}, "here/gpuloom/node:0.1.0"),
+        ({}, {"tag": "v3"}, "here/gpuloom/node:v3"),
         ({}, {"registry": "corp.example"}, "corp.example/gpuloom/node:0.1.0"),
-        ({}, {"digest": DIGEST}, f"gpuloom/node:0.1.0@{DIGEST}"),
-        ({"digest": DIGEST}, {}, f"gpuloom/node:0.1.0@{DIGEST}"),
+        ({}, {"digest": DIGEST}, f"here/gpuloom/node:0.1.0@{DIGEST}"),
+        ({"digest": DIGEST}, {}, f"here/gpuloom/node:0.1.0@{DIGEST}"),
         ({"digest": DIGEST}, {"registry": "corp.example"}, f"corp.example/gpuloom/node:0.1.0@{DIGEST}"),
-        ({"digest": DIGEST}, {"tag": "v3"}, "gpuloom/node:v3"),
-        ({"digest": DIGEST}, {"repository": "watch"}, "watch:0.1.0"),
-        ({"digest": DIGEST}, {"tag": "v3", "digest": OTHER_DIGEST}, f"gpuloom/node:v3@{OTHER_DIGEST}"),
+        ({"digest": DIGEST}, {"tag": "v3"}, "here/gpuloom/node:v3"),
+        ({"digest": DIGEST}, {"repository": "watch"}, "here/watch:0.1.0"),
+        ({"digest": DIGEST}, {"tag": "v3", "digest": OTHER_DIGEST}, f"here/gpuloom/node:v3@{OTHER_DIGEST}"),
         ({"registry": "a.example", "tag": "v2"}, {"repository": "watch"}, "a.example/watch:v2"),
     ],
 )
 def test_the_monitors_image_is_the_device_plugins_with_what_it_has_of_its_own(
     helm: Helm, plugin: Any, monitor: Any, expected: str
 ) -> None:
-    values = {"devicePlugin": {"image": plugin, "monitor": {"image": monitor}}}
+    values = {"global": {"imageRegistry": "here"}, "devicePlugin": {"image": plugin, "monitor": {"image": monitor}}}
     assert find_container(helm.template(with_values(values)), "monitor")["image"] == expected
 
 
@@ -657,6 +659,55 @@ def test_cert_manager_renews_the_certificate_under_an_authority_that_stays(helm:
     assert issuers[authority["spec"]["issuerRef"]["name"]] == {"selfSigned": {}}
     assert authority["spec"]["isCA"]
     assert authority["spec"]["duration"] == "87600h"
+
+
+OWN_ISSUER: dict[str, Any] = with_values({"scheduler": {"certManager": {"issuerRef": {"name": "corp"}}}}, CERT_MANAGER)
+
+
+@pytest.mark.parametrize("said", [{}, {"kind": "ClusterIssuer"}, {"kind": "VaultIssuer", "group": "corp.example"}])
+def test_cert_manager_asks_the_issuer_that_is_named_and_the_chart_makes_none(helm: Helm, said: dict[str, str]) -> None:
+    values = with_values({"scheduler": {"certManager": {"issuerRef": said}}}, OWN_ISSUER)
+    objects = helm.template(with_values(values))
+    own = find(helm.template(with_values(CERT_MANAGER)), "Certificate", "-cert-manager-tls")
+    assert [one["metadata"]["name"] for one in objects if one["kind"] == "Issuer"] == []
+    certificate = find(objects, "Certificate")
+    assert certificate["spec"]["issuerRef"] == {
+        "name": "corp",
+        "kind": "Issuer",
+        "group": "cert-manager.io",
+        **said,
+    }
+    assert {**certificate, "spec": {**certificate["spec"], "issuerRef": own["spec"]["issuerRef"]}} == own
+    annotations = find(objects, "MutatingWebhookConfiguration")["metadata"]["annotations"]
+    assert annotations["cert-manager.io/inject-ca-from"] == f"{NAMESPACE}/{certificate['metadata']['name']}"
+
+
+def test_values_of_a_release_that_knew_no_issuers_name_none(helm: Helm) -> None:
+    reused = with_values({"scheduler": {"certManager": {"issuerRef": None}}}, CERT_MANAGER)
+    assert helm.template(reused) == helm.template(with_values(CERT_MANAGER))
+
+
+@pytest.mark.parametrize("spelt", [str, str.upper], ids=["as written", "capitals"])
+def test_every_key_of_a_node_configuration_that_nodes_read_is_taken(helm: Helm, spelt: Callable[[str], str]) -> None:
+    full = NodeConfig(
+        name="n1",
+        operating_mode="mig",
+        device_memory_scaling=1.5,
+        device_split_count=4,
+        device_core_scaling=2,
+        mig_strategy="none",
+        pre_configured_device_memory_mib=8192,
+        lib_cuda_log_level="3",
+        enable_numa_topology=True,
+        filter_devices=FilterDevices(uuids=("GPU-1",), indexes=(3,)),
+        enable_preferred_allocation=True,
+    )
+    entries = json.loads(encode_node_config(full, NodeConfig(name="n2")))["nodeconfig"]
+    assert [key for key, value in entries[0].items() if not value] == []
+    told = [{spelt(key): value for key, value in entry.items()} | {spelt("migstrategy"): None} for entry in entries]
+    values = {"devicePlugin": {"nodeConfiguration": {"config": json.dumps({spelt("nodeconfig"): told})}}}
+    config = find(helm.template(with_values(values)), "ConfigMap", "-device-plugin")["data"]["config.json"]
+    assert decode_node_config(config.encode(), "n1") == msgspec.structs.replace(full, mig_strategy="")
 
 
 def test_values_of_hami_keep_their_meaning(helm: Helm) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from real.chart.objects import find_container, with_values
+from real.chart.objects import find_container, list_pod_specs, with_values
 
 from harness.helm import CHART, Helm, HelmError
 
@@ -64,6 +64,10 @@ def test_lint_finds_nothing(helm: Helm) -> None:
         ({"scheduler": {"defaultSchedulerPolicy": {"nodeSchedulerPolicy": "pack"}}}, "one of 'binpack', 'spread'"),
         ({"scheduler": {"nodeChoice": "both"}}, "at '/scheduler/nodeChoice'"),
         ({"scheduler": {"nodeChoiceWeight": 0}}, "at '/scheduler/nodeChoiceWeight': minimum: got 0, want 1"),
+        (
+            {"scheduler": {"certManager": {"issuerRef": {"kind": "Clusterissuer"}}}},
+            "at '/scheduler/certManager/issuerRef/kind': value must be one of 'Issuer', 'ClusterIssuer'",
+        ),
         ({"scheduler": {"workload": {"pods": [{"cpu": 1}]}}}, "additional properties 'cpu' not allowed"),
         ({"scheduler": {"workload": {"key": "a/b"}}}, "at '/scheduler/workload/key': 'a/b' does not match pattern"),
         ({"resourceName": "gpu"}, "at '/resourceName': 'gpu' does not match pattern"),
@@ -85,10 +89,30 @@ def test_lint_finds_nothing(helm: Helm) -> None:
             {"scheduler": {"kubeScheduler": {"podMaxBackoffSeconds": 0}}},
             "at '/scheduler/kubeScheduler/podMaxBackoffSeconds': minimum: got 0, want 1",
         ),
+        ({"global": {"imageTag": "v1:2"}}, "at '/global/imageTag': 'v1:2' does not match pattern"),
+        *(
+            (
+                {"devicePlugin": {"monitor": {"image": {"tag": tag}}}},
+                f"at '/devicePlugin/monitor/image/tag': '{tag}' does not match pattern",
+            )
+            for tag in ("-1", "a/b", "v1@sha256", " ", "a" * 129)
+        ),
+        ({"devicePlugin": {"image": {"tag": 1.5}}}, "at '/devicePlugin/image/tag': got number, want string"),
         ({"global": {"imagePullSecrets": [{"secret": "a"}]}}, "at '/global/imagePullSecrets/0'"),
         (
             {"devicePlugin": {"monitor": {"resyncInterval": "500ms"}}},
             "at '/devicePlugin/monitor/resyncInterval': '500ms'",
+        ),
+        *(
+            ({part: {"tolerations": [toleration]}}, f"at '/{part}/tolerations/0{complaint}")
+            for part in ("scheduler", "devicePlugin")
+            for toleration, complaint in (
+                ({"operator": "exists"}, "/operator': value must be one of 'Exists', 'Equal', 'Lt', 'Gt', ''"),
+                ({"effect": "NoExec"}, "/effect': value must be one of 'NoSchedule', 'PreferNoSchedule', 'NoExecute'"),
+                ({"values": "a"}, "': additional properties 'values' not allowed"),
+                ({"value": True}, "/value': got boolean, want string"),
+                ({"tolerationSeconds": "9"}, "/tolerationSeconds': got string, want integer"),
+            )
         ),
         ({"devicePlugin": {"deviceListStrategy": "env"}}, "at '/devicePlugin/deviceListStrategy'"),
         ({"devicePlugin": {"nvidiaDriverRoot": "auto"}}, "at '/devicePlugin/nvidiaDriverRoot': 'auto'"),
@@ -133,10 +157,41 @@ def test_a_value_that_cannot_be_meant_is_refused_with_its_place(helm: Helm, valu
             "scheduler.admissionWebhook.clientCA.names is apiserver, but without clientCA.configMap",
         ),
         ({"resourceName": ""}, "resourceName is empty: nobody can ask for NVIDIA's cards"),
+        (
+            {"scheduler": {"certManager": {"issuerRef": {"name": "corp"}}}},
+            "scheduler.certManager.issuerRef.name is corp, but without scheduler.certManager.enabled=true no issuer",
+        ),
         ({"resourceName": ""}, "name the resource, or set devicePlugin.enabled=false"),
         (
             {"device-config": {"content": "nvidia:\namd: {resourceCountName: amd.com/gpu}"}},
             "device-config.content has no nvidia.resourceCountName: nobody can ask for NVIDIA's cards",
+        ),
+        *(
+            (
+                {"devicePlugin": {"nodeConfiguration": {"config": config}}},
+                f"devicePlugin.nodeConfiguration.config{complaint}",
+            )
+            for config, complaint in (
+                ('{"nodeconfig": [}', " is not JSON: invalid character '}'"),
+                ("nodeconfig: []", " is not JSON: invalid character"),
+                ('{"nodeconfig": []} x', " is not JSON: invalid character 'x' after top-level value"),
+                ("[]", " is not JSON: json: cannot unmarshal array"),
+                ('{"nodes": []}', ' must be {"nodeconfig": [...]} with a list of nodes, but has {"nodes":[]}'),
+                ('{"nodeconfig": {"name": "a"}}', ' must be {"nodeconfig": [...]} with a list of nodes, but has'),
+                ('{"nodeconfig": ["a"]}', ' has no object for a node: "a"'),
+                (
+                    '{"nodeconfig": [{"name": "a"}, {"name": "b", "devicesplitCounts": 4}]}',
+                    " has the unknown key devicesplitCounts, known are devicecorescaling, devicememoryscaling, devices",
+                ),
+                ('{"nodeconfig": [{"devicesplitcount": "4"}]}', ': devicesplitcount must be a number, not "4"'),
+                ('{"nodeconfig": [{"libcudaloglevel": 1}]}', ": libcudaloglevel must be text, not 1"),
+                ('{"nodeconfig": [{"filterdevices": []}]}', ": filterdevices must be an object, not []"),
+                (
+                    '{"nodeconfig": [{"filterdevices": {"ids": []}}]}',
+                    " has the unknown key filterdevices.ids, known are ",
+                ),
+                ('{"nodeconfig": [{"filterdevices": {"index": 3}}]}', ": filterdevices.index must be a list, not 3"),
+            )
         ),
         ({"devicePlugin": {"libPath": "/opt/vgpu"}}, "must be global.gpuHookPath with /vgpu behind it"),
         ({"prometheus": {"enabled": True}}, "prometheus.serviceAccount.name: say with which service account"),
@@ -157,6 +212,69 @@ def test_a_value_that_cannot_be_meant_is_refused_with_its_place(helm: Helm, valu
 def test_values_that_do_not_go_together_are_refused_with_what_to_do(helm: Helm, values: Any, complaint: str) -> None:
     with pytest.raises(HelmError, match=re.escape(complaint)):
         helm.template(with_values(values))
+
+
+NO_REGISTRY: Any = {"global": {"imageRegistry": ""}}
+NO_NODES: Any = {"devicePlugin": {"enabled": False}}
+
+
+@pytest.mark.chart
+@pytest.mark.parametrize(
+    ("values", "image"),
+    [
+        (NO_NODES, "gpuloom/scheduler"),
+        ({"scheduler": {"extender": {"image": {"registry": "m.example"}}}}, "gpuloom/node"),
+        (
+            {
+                "scheduler": {"extender": {"image": {"repository": "me/scheduler"}}},
+                "devicePlugin": {
+                    "image": {"repository": "me/node"},
+                    "monitor": {"image": {"repository": "gpuloom/node"}},
+                },
+            },
+            "gpuloom/node",
+        ),
+    ],
+    ids=["scheduler", "device-plugin", "monitor"],
+)
+def test_images_that_nobody_published_are_not_taken_from_the_registry_where_somebody_else_could(
+    helm: Helm, values: Any, image: str
+) -> None:
+    complaint = f"{image} has no registry, and gpuloom publishes nothing at docker.io: build and push the images"
+    with pytest.raises(HelmError, match=re.escape(complaint)):
+        helm.template(with_values(values, NO_REGISTRY))
+
+
+@pytest.mark.chart
+def test_docker_hub_is_taken_if_somebody_says_so(helm: Helm) -> None:
+    own = {"scheduler": {"extender": {"image": {"repository": "me/scheduler"}}}}
+    images = {"devicePlugin": {"image": {"registry": "docker.io"}}}
+    objects = helm.template(with_values(own, with_values(images, NO_REGISTRY)))
+    assert find_container(objects, "extender")["image"] == "me/scheduler:0.1.0"
+    assert find_container(objects, "device-plugin")["image"] == "docker.io/gpuloom/node:0.1.0"
+
+
+@pytest.mark.chart
+def test_an_image_that_no_pod_runs_needs_no_registry(helm: Helm) -> None:
+    values = {"scheduler": {"extender": {"image": {"registry": "m.example"}}}, **NO_NODES}
+    objects = helm.template(with_values(values, NO_REGISTRY))
+    assert find_container(objects, "extender")["image"] == "m.example/gpuloom/scheduler:0.1.0"
+
+
+@pytest.mark.chart
+def test_every_toleration_that_kubernetes_knows_is_taken(helm: Helm) -> None:
+    tolerations = [
+        {"operator": "Exists"},
+        {"key": "gpu", "effect": "NoSchedule"},
+        {"key": "gpu", "operator": "", "value": "", "effect": ""},
+        {"key": "gpu", "operator": "Equal", "value": "on", "effect": "PreferNoSchedule"},
+        {"key": "gpu", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 9},
+        {"key": "cost", "operator": "Lt", "value": "10"},
+        {"key": "cost", "operator": "Gt", "value": "1"},
+    ]
+    part = {"tolerations": tolerations}
+    objects = helm.template(with_values({"scheduler": part, "devicePlugin": part}))
+    assert [spec["tolerations"] for spec in list_pod_specs(objects)] == [tolerations] * 3
 
 
 @pytest.mark.chart

@@ -40,6 +40,47 @@ readOnlyRootFilesystem: true
 {{- end -}}
 {{- end -}}
 
+{{/* The node configuration, if a node can read it: it would log and ignore what it cannot. Keys are of any letter case and
+     null is no value, as in Go. */}}
+{{- define "gpuloom.nodeConfiguration" -}}
+{{- $text := .Values.devicePlugin.nodeConfiguration.config -}}
+{{- $name := "devicePlugin.nodeConfiguration.config" -}}
+{{- $kinds := dict
+  "name" "string" "operatingmode" "string" "migstrategy" "string" "libcudaloglevel" "string"
+  "devicesplitcount" "float64" "preconfigureddevicememory" "float64" "devicememoryscaling" "float64" "devicecorescaling" "float64"
+  "enablenumatopology" "bool" "enablegetpreferredallocation" "bool" "filterdevices" "map"
+-}}
+{{- $words := dict "string" "text" "float64" "a number" "bool" "true or false" "map" "an object" "slice" "a list" -}}
+{{- $config := fromJson $text -}}
+{{- with $config.Error }}{{ fail (printf "%s is not JSON: %s" $name .) }}{{ end -}}
+{{- range $key, $entries := $config -}}
+{{- if or (ne (lower $key) "nodeconfig") (not (kindIs "slice" $entries)) -}}
+{{- fail (printf "%s must be {\"nodeconfig\": [...]} with a list of nodes, but has %s" $name (dict $key $entries | toJson | trunc 100)) -}}
+{{- end -}}
+{{- range $entry := $entries -}}
+{{- if not (kindIs "map" $entry) }}{{ fail (printf "%s has no object for a node: %s" $name (toJson $entry | trunc 100)) }}{{ end -}}
+{{- $places := list (list "" $kinds $entry) -}}
+{{- range $key, $filter := $entry -}}
+{{- if and (eq (lower $key) "filterdevices") (kindIs "map" $filter) -}}
+{{- $places = append $places (list "filterdevices." (dict "uuid" "slice" "index" "slice") $filter) -}}
+{{- end -}}
+{{- end -}}
+{{- range $place := $places -}}
+{{- range $key, $value := index $place 2 -}}
+{{- $wanted := get (index $place 1) (lower $key) -}}
+{{- if not $wanted -}}
+{{- fail (printf "%s has the unknown key %s%s, known are %s" $name (index $place 0) $key (keys (index $place 1) | sortAlpha | join ", ")) -}}
+{{- end -}}
+{{- if not (kindIs "invalid" $value | or (kindIs $wanted $value)) -}}
+{{- fail (printf "%s: %s%s must be %s, not %s" $name (index $place 0) $key (get $words $wanted) (toJson $value | trunc 100)) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{ $text }}
+{{- end -}}
+
 {{/* The flag that simulates cards. */}}
 {{- define "gpuloom.cardsArgument" -}}
 {{- with .Values.devicePlugin.simulatedCards -}}
