@@ -1,5 +1,6 @@
 """What ``gpuloom drain-card`` tells before it does anything: who is on the card, and who finds room elsewhere."""
 
+import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from gpuloom.engine.decision.event_messages import describe_failure
 from gpuloom.engine.planning.moving import MovingPod, plan_moves
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.kube import KubeClient
+from gpuloom.scheduler.preemption.nominating import take_written
 from gpuloom.wire.fullpods import FullPod
 
 if TYPE_CHECKING:
@@ -50,13 +52,14 @@ class DrainPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def plan_drain(client: KubeClient, node: str, card: str, pods: Sequence[FullPod]) -> DrainPlan:
-    """Read the cluster and try where the pods of a card would go, oldest first.
+    """Read the cluster and try where the pods of a card would go, oldest first: not where others wait for room.
 
     Raises ApiError when the cluster may not be read.
     """
     if not pods:
         return DrainPlan(card=card, node=node, pods=())
     source = await (await read_objects(client, "")).source()
+    take_written(source.state, source.state.pods.values(), int(time.time()))
     ordered = sorted(pods, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.full_name))
     moving, said = [], dict[str, Move]()
     for pod in ordered:
@@ -69,12 +72,16 @@ async def plan_drain(client: KubeClient, node: str, card: str, pods: Sequence[Fu
             moving.append(MovingPod(pod.metadata.uid, pod.namespace, pod.name, demands))
         else:
             said[pod.metadata.uid] = _stay(pod, "it asks for no card, so nobody would give it one")
-    said |= _place(source, node, card, moving)
+    kept = source.state.nominations.nodes_kept_from("", min(pod.priority for pod in ordered))
+    names = [name for name in source.open_node_names() if name not in kept]
+    said |= _place(source, node, card, moving, names)
     return DrainPlan(card=card, node=node, pods=tuple(said[pod.metadata.uid] for pod in ordered))
 
 
-def _place(source: "Source", node: str, card: str, moving: Sequence[MovingPod]) -> dict[str, Move]:
-    decisions = plan_moves(source.pod_scheduler, node, card, moving, source.open_node_names())
+def _place(
+    source: "Source", node: str, card: str, moving: Sequence[MovingPod], names: Sequence[str]
+) -> dict[str, Move]:
+    decisions = plan_moves(source.pod_scheduler, node, card, moving, names)
     moves = {}
     for pod, decision in zip(moving, decisions, strict=True):
         why = ""

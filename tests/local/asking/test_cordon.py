@@ -1,9 +1,12 @@
+from datetime import UTC, datetime
+
 import pytest
 from local.asking.conftest import Stage, settle
 
-from gpuloom.kube.resources import NODES
+from gpuloom.kube.resources import NODES, PODS
 from gpuloom.local.manifests import pod_manifest
-from gpuloom.wire.keys import NODE_REGISTER
+from gpuloom.wire.keys import NODE_REGISTER, NOMINATED
+from gpuloom.wire.nomination import encode_nomination
 from gpuloom.wire.register import decode_register
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -17,6 +20,10 @@ async def used_card(stage: Stage):
 
 async def idle_cards(stage: Stage) -> list[str]:
     return [card["uuid"] for card in (await stage.gpuloom("cards", "--state", "idle", "-o", "json")).json()["items"]]
+
+
+async def registered(stage: Stage, node: str) -> list[str]:
+    return [one.id for one in decode_register((await stage.cluster.client.get(NODES, node)).annotations[NODE_REGISTER])]
 
 
 async def closed(stage: Stage, node: str) -> str | None:
@@ -151,6 +158,22 @@ async def test_a_dry_run_tells_in_json_who_finds_no_room(stage: Stage) -> None:
     assert (plan["card"], plan["node"]) == (card, "node-a")
     why = "2 nodes CardCordoned(node-a,node-b)"
     assert plan["pods"] == [{"namespace": "default", "name": "runs", "fits": False, "node": "", "why": why}]
+
+
+async def test_a_dry_run_finds_no_room_on_a_node_that_keeps_it_for_another(stage: Stage) -> None:
+    card, client = await used_card(stage), stage.cluster.client
+    others = [one for one in await idle_cards(stage) if one in await registered(stage, "node-a")]
+    waiting = pod_manifest("waiting", memory_mib=6000)
+    waiting["spec"]["schedulerName"] = "nobody"
+    await client.create(PODS, waiting, namespace="default")
+    # Only afterwards: the webhook takes it off new pods.
+    told = {NOMINATED: encode_nomination("node-b", datetime.now(UTC))}
+    await client.patch(PODS, "waiting", {"metadata": {"annotations": told}}, namespace="default")
+    await stage.gpuloom("cordon", *others)
+    said = await stage.gpuloom("drain-card", card, "--dry-run")
+    await stage.gpuloom("uncordon", *others)
+    await client.delete(PODS, "waiting", namespace="default")
+    assert (said.code, said.out) == (1, "default/runs: no room: 1 nodes CardCordoned(node-a)\n")
 
 
 async def test_an_empty_card_is_told_as_such(stage: Stage) -> None:

@@ -221,3 +221,13 @@ def test_one_divided_card_is_named_where_it_serves_several_times() -> None:
     divided = a_divided_card()
     cards = [msgspec.structs.replace(divided, id=uuid, healthy=False) for uuid in "ab"]
     assert texts(Engine({"n1": cards}), pod(gpu=2, gpumem=4000), "health") == ["fits if card a of n1 were healthy"]
+
+
+def test_who_could_stay_once_others_are_back_is_not_named() -> None:
+    """Two containers after each other: which card the first one takes depends on who else is there."""
+    engine = Engine({"n1": [card("a", count=3, memory_mib=8000), card("b", index=1, count=2, memory_mib=8000)]})
+    for uuid, memory_mib, name in (("a", 4000, "h0"), ("b", 1000, "h1"), ("a", 1000, "h2"), ("b", 4000, "h3")):
+        engine.hold("n1", uuid, memory_mib=memory_mib, by=name)
+    asked = container("first", gpu=1, gpumem=4000), container("second", gpu=2, gpumem=1000)
+    (found,) = find(engine, pod(*asked, annotations={"hami.io/gpu-scheduler-policy": "binpack"}), "pods")
+    assert found.text == "would fit on n1 without other/h1 and other/h3"

@@ -312,3 +312,20 @@ def test_who_makes_a_card_faulty_by_holding_all_of_it_is_evicted() -> None:
     cluster.state.register("n0", "NVIDIA", NodeCards((divided,)))
     old = cluster.hold("n0", 0, priority=0, memory_mib=4000)
     assert names(cluster.plan(pod(gpu=1, gpumem=4000))) == ("n0", (old,))
+
+
+def test_who_could_stay_once_less_important_ones_are_back_is_no_victim() -> None:
+    """Two containers after each other: which cards the first one takes depends on who else is there."""
+    cluster = Cluster(1)
+    cards = (
+        card("n0-0", index=0, count=2),
+        card("n0-1", index=1, count=2, memory_mib=8192),
+        card("n0-2", index=2, count=2),
+    )
+    cluster.state.register("n0", "NVIDIA", NodeCards(cards))
+    cluster.hold("n0", 0, 2, memory_mib=4096)
+    victim = cluster.hold("n0", 0, 1, memory_mib=4096)
+    cluster.hold("n0", 1, 0, memory_mib=1024)
+    asked = container("first", gpu=2, gpumem=8192), container("second", gpu=2, gpumem=4096)
+    found = cluster.plan(pod(*asked, annotations={"hami.io/gpu-scheduler-policy": "binpack"}))
+    assert names(found) == ("n0", (victim,))

@@ -82,6 +82,11 @@ class KeptNode:
         self.bring_up()
         return self._state.ledger.find(uid)
 
+    def imagine_all(self) -> list[Reservation]:
+        """Return what all nominated pods hold here that have room."""
+        self.bring_up()
+        return [held for uid in self._imagined if (held := self._state.ledger.find(uid)) is not None]
+
     def bring_up(self) -> None:
         """Make it as the node is now."""
         if not self._has_changed():

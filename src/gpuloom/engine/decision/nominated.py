@@ -108,6 +108,17 @@ class NominationScheduler:
             return None
         return frozenset[str]().union(*(one.victims for one in others))
 
+    def beside_waiting(self, demands: Demands, priority: int) -> PodScheduler:
+        """Return what decides as if all had their room who wait for it before a pod; the live one where nobody does."""
+        kept = self._find_kept(demands, priority)
+        if not kept:
+            return self.pod_scheduler
+        fork = self.pod_scheduler.fork()
+        for node in kept.values():
+            for held in node.imagine_all():
+                fork.cluster_state.assume(held)
+        return fork
+
     def imagine(self, nomination: Nomination) -> Reservation | None:
         """Return what a nominated pod would hold on its node if all had left that are to leave; None without room."""
         if not self.pod_scheduler.cluster_state.has(nomination.node):

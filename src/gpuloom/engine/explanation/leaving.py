@@ -59,7 +59,10 @@ def _nearest_nodes(question: Question) -> list[str]:
 def _fewest(
     question: Question, node: NodeFork, holders: Sequence[Reservation]
 ) -> Generator[None, None, list[Reservation]]:
-    """Find one pod that is enough, else few: all away, then those back that are not in the way, largest first."""
+    """Find one pod that is enough, else few: all away, then those back that are not in the way, largest first.
+
+    Which cards are chosen depends on who is there: so those who stay away are tried until none of them can come back.
+    """
     for held in holders:
         yield
         node.leave(held)
@@ -71,14 +74,17 @@ def _fewest(
     leaving = list(holders)
     if not _fits_without(question, node, leaving):
         return []
-    for held in reversed(holders):
-        yield
-        node.come(held)
-        rest = [one for one in leaving if one is not held]
-        if _fits_without(question, node, rest):
-            leaving = rest
-        else:
-            node.leave(held)
+    tried = 0
+    while len(leaving) != tried:
+        tried = len(leaving)
+        for held in reversed(tuple(leaving)):
+            yield
+            node.come(held)
+            rest = [one for one in leaving if one is not held]
+            if _fits_without(question, node, rest):
+                leaving = rest
+            else:
+                node.leave(held)
     return leaving
 
 

@@ -61,7 +61,7 @@ def explain_all(
     answers = yield from _ask(pod_scheduler, demands, [name for name in scope.names if name not in scope.barred])
     word = answers.obstacle
     hopeless = {node for other, one in answers.alone.items() if other != word for node in one.refusals}
-    hopeful = replace(scopes[word], hopeless=hopeless)
+    hopeful = replace(scopes[word], hopeless=hopeless | scopes[word].hopeless)
     explanation = yield from explain(hopeful, demands[word], depth, answers.together)
     told = _combine(explanation, demands, answers)
     return msgspec.structs.replace(told, asks=asks)

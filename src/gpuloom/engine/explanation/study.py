@@ -52,7 +52,7 @@ class ExplanationScope:
     tell_cores  says how many per cent of its card's cores a share is, by node and vendor
     has_cards   tells of which nodes cards of any vendor are known
     pod     as its author wrote it, None where nobody is to be told what of it could be written otherwise
-    hopeless  nodes that lack what else the pod asks for: no change of these cards would help there
+    hopeless  nodes where no change of these cards would help: they lack what else the pod asks for, or keep their room
     """
 
     scheduler: VendorScheduler

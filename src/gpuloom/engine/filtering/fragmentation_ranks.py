@@ -153,7 +153,8 @@ class FragmentationRanks:
             self._cost[:, which] = NOWHERE
             enough = np.flatnonzero(fits.sum(axis=1) >= wanted)
             which, fits = enough if isinstance(which, slice) else which[enough], fits[enough]
-        if len(fits):
+        # There may be nodes without any card: nothing is cheapest on them.
+        if fits.size:
             self._note(which, view.costs.ways(self._put_before(which, fits)))
 
     def _put_before(self, which: slice | Ints, fits: Flags) -> NodesAndPod:

@@ -81,6 +81,10 @@ class Nominations:
         own = self._by_uid.get(uid)
         return [one for one in self if one.uid != uid and one.priority >= priority and not _is_behind(one, own)]
 
+    def nodes_kept_from(self, uid: str, priority: int) -> frozenset[str]:
+        """Return the nodes on which a pod of this priority must leave others their room."""
+        return frozenset(one.node for one in self.that_bind(uid, priority))
+
 
 def _is_behind(one: Nomination, own: Nomination | None) -> bool:
     return own is not None and one.node == own.node and _rank(one) > _rank(own)

@@ -228,6 +228,7 @@ def _scene(
         lambda name: source.parts.nodes.explain_missing_cards(name, profile),
         lambda node, word, share: share_in_per_cent(source.state.cluster, node, word, share.uuid, share.cores),
         pod=pod,
+        hopeless=source.state.nominations.nodes_kept_from(pod.metadata.uid, pod.priority),
     )
 
 
@@ -258,9 +259,10 @@ def _count_room(source: Source, pod: HostPod, explanation: Explanation, hosts: H
     names = [name for name in source.node_names() if name not in hosts.refusals]
     limits = yield from hosts.count_rooms(source)
     demands = source.state.read_demands(pod)
-    decision = source.pod_scheduler.decide(demands, names, explain=True)
+    scheduler = source.decider.beside_waiting(demands, pod.priority)
+    decision = scheduler.decide(demands, names, explain=True)
     yield from decision.complete()
-    room = yield from count_capacity(source.pod_scheduler, demands, decision, limits)
+    room = yield from count_capacity(scheduler, demands, decision, limits)
     rooms = tuple(NodeRoom(node=node, pods=pods) for node, pods in room.by_node[:_MOST_ROOMS])
     return Fits(pods=room.pods, is_least=room.is_least, rooms=rooms)
 

@@ -179,7 +179,7 @@ def judge_nodes(source: Source, pod: Pod) -> Generator[None, None, Hosts]:
         demands = state.read_demands(pod)
     except PolicyError:
         return hosts
-    for node in {one.node for one in state.nominations.that_bind(pod.metadata.uid, pod.priority)}:
+    for node in state.nominations.nodes_kept_from(pod.metadata.uid, pod.priority):
         yield
         is_open = demands and node not in hosts.refusals and source.pod_scheduler.takes(demands, node)
         if is_open and not source.decider.takes(demands, node, pod.priority):

@@ -81,7 +81,7 @@ def plan_on(source: Source, pod: Pod, barred: Collection[str], facts: VictimFact
     Where room is being made for a pod that is at least as important, nobody is evicted for this one.
     """
     state, settings = source.state, source.state.settings
-    kept = {one.node for one in state.nominations.that_bind(pod.metadata.uid, pod.priority)}
+    kept = state.nominations.nodes_kept_from(pod.metadata.uid, pod.priority)
     nodes = [name for name in source.node_names() if name not in barred and state.cluster.has(name)]
     nodes = [name for name in nodes if name not in kept]
     demands = state.read_demands(pod)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
+from gpuloom.engine.planning.lone_request import find_lone_request
 from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim, PotentialVictimOf, split_by_budget
 from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.state.cluster_state import ClusterState
@@ -79,6 +80,7 @@ class _Trial:
     """One node on which victims are looked for.
 
     left      those who may still come back, the last one first
+    tried     how many of them there were at first
     breaking  whose leaving would break a budget
     """
 
@@ -86,6 +88,7 @@ class _Trial:
     leaving: tuple[PotentialVictim, ...]
     lower: tuple[PotentialVictim, ...]
     left: list[PotentialVictim] = field(default_factory=list)
+    tried: int = 0
     breaking: frozenset[str] = frozenset()
     victims: list[PotentialVictim] = field(default_factory=list)
 
@@ -100,6 +103,17 @@ class _Trial:
         victims = tuple(sorted(self.victims, key=lambda one: one.importance))
         breaking = self.breaking.intersection(victim.uid for victim in victims)
         return PreemptionPlan(self.node, victims, self.leaving, breaking)
+
+    def let_back(self, some: Sequence[PotentialVictim]) -> None:
+        """Take who may come back, the first one first."""
+        self.left, self.tried, self.victims = list(reversed(some)), len(some), []
+
+    def try_again(self) -> bool:
+        """Let those who have to go try once more, if others came back after them; tell whether any do."""
+        if not 1 < len(self.victims) < self.tried:
+            return False
+        self.let_back(self.victims)
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +138,8 @@ class VictimSearch:
 
         All pods of lower priority leave; then each comes back that leaves enough room, the most protected and the most
         important first. So no victim could stay beside those that stay. All nodes are asked at once, for that takes
-        hardly longer than asking one.
+        hardly longer than asking one. Where cards are chosen together, who was in the way may not be any more once
+        others are back: then those who have to go are asked again.
         """
         yield
         self._state.forget(self.preemptor.uid)
@@ -147,7 +162,7 @@ class VictimSearch:
         for trial in trials:
             breaking, free = split_by_budget(trial.lower, self.allowed)
             trial.breaking = frozenset(one.uid for one in breaking)
-            trial.left = [*breaking, *free][::-1]
+            trial.let_back((*breaking, *free))
             yield
         return plans + (yield from self._give_back(trials, limit))
 
@@ -160,6 +175,7 @@ class VictimSearch:
     def _give_back(self, trials: list[_Trial], limit: Cost | None) -> Generator[None, None, list[PreemptionPlan]]:
         """Let one pod after another come back to each node, and go again where it is in the way."""
         plans: list[PreemptionPlan] = []
+        asks_again = not self._do_single_cards_tell
         while trials:
             asked = [trial for trial in trials if not trial.is_settled]
             for trial in asked:
@@ -175,13 +191,24 @@ class VictimSearch:
                 else:
                     self._remove(trial.left[-1:])
                     trial.victims.append(trial.left.pop())
-                if not trial.left or (limit is not None and trial.victims and trial.plan.cost > limit):
-                    plans.append(trial.plan)
+                if trial.left:
+                    is_open = limit is None or not trial.victims or trial.plan.cost <= limit
                 else:
+                    is_open = asks_again and trial.try_again()
+                if is_open:
                     going.append(trial)
+                else:
+                    plans.append(trial.plan)
                 yield
             trials = going
         return plans
+
+    @property
+    def _do_single_cards_tell(self) -> bool:
+        """Whether somebody who comes back takes room, and never changes which cards are chosen to the pod's good."""
+        schedulers = self.fork.by_vendor
+        demands = self.preemptor.demands.items()
+        return all(find_lone_request(schedulers[word], demand) is not None for word, demand in demands)
 
     @property
     def _state(self) -> ClusterState:
