@@ -29,6 +29,7 @@ from gpuloom.web.views.hosts import (
     find_barred,
     find_unknown_in,
     judge_cards,
+    judge_hosts,
     judge_nodes,
 )
 from gpuloom.web.views.nominated import find_nomination, tell_eviction, tell_nomination
@@ -86,11 +87,15 @@ def explain_pod(
         name = viewer.name(pod.namespace, pod.name)
         return _say_why(Explanation(pod=name, outcome="ended", headline=ended))
     has_its_node = source.state.cluster.ledger.find(pod.metadata.uid) is not None
-    hosts = None if has_its_node or offered is not None else (yield from judge_nodes(source, pod))
+    # A pod that has its node comes before nobody any more: only the filters say something of the others.
+    judge = judge_hosts if has_its_node else judge_nodes
+    hosts = None if offered is not None else (yield from judge(source, pod))
     explanation = yield from _explain(source, viewer, pod, depth, hosts, offered)
     if explanation.host is not None and explanation.host.taking and cause_of(source.state, pod) == "node":
         explanation = msgspec.structs.replace(explanation, notes=(*explanation.notes, REFUSED_BEFORE))
-    return _conclude(source, pod, explanation, hosts) if hosts is not None else _say_why(explanation)
+    if hosts is None or has_its_node:
+        return _say_why(explanation)
+    return _conclude(source, pod, explanation, hosts)
 
 
 def _conclude(source: Source, pod: Pod, explanation: Explanation, hosts: Hosts) -> Explanation:
@@ -131,7 +136,7 @@ def _explain(
     explanation = yield from explain_all(
         source.pod_scheduler, demands, lambda word: _scene(source, pod, offered, word, hosts), depth
     )
-    if hosts is not None:
+    if hosts is not None and explanation.held is None:
         cards = yield from judge_cards(source, demands)
         explanation = yield from _add_hosts(source, explanation, hosts, cards, depth)
         explanation = msgspec.structs.replace(explanation, notes=(*explanation.notes, *hosts.tell_kept()))

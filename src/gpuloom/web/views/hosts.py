@@ -150,7 +150,7 @@ def read_demand_of(source: Source, pod: Pod) -> HostDemand | None:
 
 
 def judge_hosts(source: Source, pod: Pod) -> Generator[None, None, Hosts]:
-    """Ask the filters about all nodes, in steps."""
+    """Ask the filters about all nodes, in steps; what the pod itself takes of its own is not in its way."""
     demand, words = read_demand_of(source, pod), read_last_words(pod)
     if demand is None:
         why = NOT_READ if source.state.hosts.is_complete else NOT_RECORDED
@@ -161,12 +161,21 @@ def judge_hosts(source: Source, pod: Pod) -> Generator[None, None, Hosts]:
         if number % _NODES_A_STEP == 0:
             yield
         silent += not tells_amounts(node)
-        if reasons := refuse_host(node, source.state.hosts.on(name), demand):
+        if reasons := refuse_host(node, _leave_out(source.state.hosts.on(name), pod.metadata.uid), demand):
             refusals[name] = reasons
         elif not node.spec.unschedulable and explain_unschedulable(node):
             refusals[name] = (NOT_READY,)
     untold = [_tell_silent(silent)] if silent else []
     return Hosts(refusals, demand, (*demand.unjudged, *untold), last_words=words)
+
+
+def _leave_out(usage: NodeUsage, uid: str) -> NodeUsage:
+    """Return what the other pods of a node take."""
+    if uid not in usage.pods:
+        return usage
+    others = usage.copy()
+    others.drop(uid)
+    return others
 
 
 def judge_nodes(source: Source, pod: Pod) -> Generator[None, None, Hosts]:

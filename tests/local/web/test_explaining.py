@@ -1,0 +1,61 @@
+"""What an explanation says of other nodes to a pod that has its own, and to one that still waits."""
+
+from typing import Any
+
+import pytest
+from local.scheduler.clock import poll
+from local.web.pages import Pages
+from local.web.scenes import run_pod
+
+from gpuloom.kube import NODES
+
+AFFINITY = "kube-scheduler: node(s) didn't match Pod's node affinity/selector"
+TAINTED = "kube-scheduler: node(s) had untolerated taint {gpu: only}"
+TAINT = {"key": "gpu", "value": "only", "effect": "NoSchedule"}
+
+
+async def change_node(pages: Pages, name: str, body: Any, *, subresource: str = "") -> None:
+    await pages.site.wait_for_node(await pages.site.client.patch(NODES, name, body, subresource=subresource))
+
+
+async def tell_cpu(pages: Pages, cpu: str, *nodes: str) -> None:
+    """Let nodes say what they can give beside cards, as a kubelet does."""
+    has = {"nvidia.com/gpu": "10", "cpu": cpu, "memory": "8Gi", "pods": "110"}
+    for node in nodes:
+        await change_node(pages, node, {"status": {"allocatable": has, "capacity": has}}, subresource="status")
+
+
+def ask_cpu(cpu: str) -> dict[str, Any]:
+    limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1000", "cpu": cpu}
+    return {"containers": [{"name": "main", "image": "i", "resources": {"limits": limits}}]}
+
+
+async def test_other_nodes_refuse_a_bound_pod_for_the_same_reasons_as_before_it_was_bound(pages: Pages) -> None:
+    for name in ("n2", "n3"):
+        await pages.site.register(name, labels={"disk": "ssd"} if name == "n3" else {})
+    await change_node(pages, "n1", {"metadata": {"labels": {"disk": "ssd"}}})
+    await change_node(pages, "n3", {"spec": {"taints": [TAINT]}})
+    await run_pod(pages.site, "picky", "n1", spec={"nodeSelector": {"disk": "ssd"}})
+    seen = await pages.see("/explain/default/picky")
+    causes = {node["name"]: node.get("causes", []) for node in seen["nodes"]}
+    assert causes == {"n1": [], "n2": [AFFINITY], "n3": [TAINTED]}
+    assert {one["text"] for one in seen["refused"]} == {AFFINITY, TAINTED}
+    page = await pages.read("/pods/default/picky")
+    assert ("did not offer" in page, "{gpu: only}" in page, seen.get("host")) == (False, True, None)
+
+
+async def test_what_a_bound_pod_requests_of_its_own_node_is_not_in_its_way(pages: Pages) -> None:
+    await pages.site.register("n2")
+    await tell_cpu(pages, "4", "n1")
+    await tell_cpu(pages, "2", "n2")
+    await run_pod(pages.site, "hungry", "n1", spec=ask_cpu("3"))
+    seen = await pages.see("/explain/default/hungry")
+    assert {node["name"]: node["fits"] for node in seen["nodes"]} == {"n1": True, "n2": False}
+    assert (seen["fitting"], seen["refused"][0]["text"]) == (1, "kube-scheduler: Insufficient cpu")
+
+
+async def test_a_node_that_was_left_out_for_no_reason_that_is_seen_says_so_of_a_bound_pod_too(pages: Pages) -> None:
+    await pages.site.register("n2")
+    await run_pod(pages.site, "plain", "n1")
+    (refused,) = (await pages.see("/explain/default/plain"))["refused"]
+    assert "for a reason that is gone or that gpuloom does not see" in refused["text"]
