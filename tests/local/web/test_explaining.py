@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from local.scheduler.clock import poll
 from local.web.pages import Pages
 from local.web.scenes import run_pod
 
@@ -59,3 +58,57 @@ async def test_a_node_that_was_left_out_for_no_reason_that_is_seen_says_so_of_a_
     await run_pod(pages.site, "plain", "n1")
     (refused,) = (await pages.see("/explain/default/plain"))["refused"]
     assert "for a reason that is gone or that gpuloom does not see" in refused["text"]
+
+
+async def taint(pages: Pages, name: str, **other: str) -> None:
+    await change_node(pages, name, {"spec": {"taints": [TAINT | other]}})
+
+
+async def tell_remedies(pages: Pages, **spec: Any) -> list[str]:
+    await pages.site.submit("waits", spec=spec)
+    seen = await pages.see("/explain/default/waits")
+    assert f"it {seen['remedies'][0]['text']}" in seen["why"]
+    return [one["text"] for one in seen["remedies"]]
+
+
+async def test_a_taint_that_keeps_a_pod_away_is_told_to_be_tolerated(pages: Pages) -> None:
+    await taint(pages, "n1")
+    assert await tell_remedies(pages) == ["would fit on n1 if the pod tolerated gpu=only:NoSchedule"]
+
+
+async def test_a_pod_that_its_selector_pins_to_a_tainted_node_may_tolerate_the_taint(pages: Pages) -> None:
+    await pages.site.register("n2", labels={"disk": "ssd"})
+    await taint(pages, "n2", effect="NoExecute")
+    assert await tell_remedies(pages, nodeSelector={"disk": "ssd"}) == [
+        "would fit on n2 if the pod tolerated gpu=only:NoExecute",
+        "would fit on n1 if labelled disk=ssd, or without the pod's nodeSelector",
+    ]
+
+
+async def test_nodes_of_the_same_taints_are_told_together(pages: Pages) -> None:
+    for name in ("n2", "n3", "n4"):
+        await pages.site.register(name)
+    for name, value in (("n1", "a"), ("n2", "b"), ("n3", "b"), ("n4", "")):
+        await taint(pages, name, value=value)
+    assert await tell_remedies(pages) == [
+        "would fit on n2 or 1 other if the pod tolerated gpu=b:NoSchedule",
+        "would fit on n4 if the pod tolerated gpu:NoSchedule",
+        "would fit on n1 if the pod tolerated gpu=a:NoSchedule",
+    ]
+
+
+@pytest.mark.parametrize("lacks", ["a toleration", "a label"])
+async def test_a_node_that_is_not_ready_is_not_told_to_take_the_pod(pages: Pages, lacks: str) -> None:
+    if lacks == "a toleration":
+        await taint(pages, "n1")
+    down = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+    await change_node(pages, "n1", down, subresource="status")
+    await pages.site.submit("waits", spec={"nodeSelector": {"disk": "ssd"}} if lacks == "a label" else {})
+    assert "remedies" not in await pages.see("/explain/default/waits")
+
+
+async def test_node_affinity_that_keeps_a_pod_away_is_named(pages: Pages) -> None:
+    term = {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    told = await tell_remedies(pages, affinity={"nodeAffinity": required})
+    assert told == ["would fit on n1 without the pod's required node affinity"]

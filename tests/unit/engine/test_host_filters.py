@@ -15,7 +15,9 @@ from gpuloom.engine.hostfit.filters import (
     UNSCHEDULABLE,
     count_host_room,
     find_missing_labels,
+    find_other_affinity,
     find_shortage,
+    find_untolerated,
     refuse_host,
 )
 from gpuloom.engine.hostfit.requests import tell_asked, tell_there
@@ -301,6 +303,36 @@ def test_labels_are_named_where_they_alone_keep_a_pod_away(
 ) -> None:
     picky = read_host_demand(pod(asks, nodeSelector={"disk": "ssd", "zone": "a"}))
     assert find_missing_labels(by, usage_of().on("n1"), picky) == missing
+
+
+@pytest.mark.parametrize(
+    ("by", "asks", "keys"),
+    [
+        (node(taints=taint()), {}, ["gpu"]),
+        (node(taints=[*taint(), {"key": "team", "effect": "NoExecute"}]), {}, ["gpu", "team"]),
+        (node(taints=[*taint(), {"key": "known", "value": "a", "effect": "NoSchedule"}]), {}, ["gpu"]),
+        (node(taints=taint("PreferNoSchedule")), {}, []),
+        (node(taints=taint()), {"cpu": "5"}, []),
+        (node(taints=taint(), unschedulable=True), {}, []),
+        (node(taints=[*taint(), {"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"}]), {}, []),
+    ],
+    ids=["one", "two", "one of two", "preferred", "too little CPU", "cordoned", "not well"],
+)
+def test_taints_are_named_where_they_alone_keep_a_pod_away(by: Node, asks: dict[str, str], keys: list[str]) -> None:
+    tolerant = read_host_demand(pod(asks, tolerations=[{"key": "known", "operator": "Exists"}]))
+    assert [one.key for one in find_untolerated(by, usage_of().on("n1"), tolerant)] == keys
+
+
+@pytest.mark.parametrize(
+    ("labels", "asks", "keeps"),
+    [({}, {}, True), ({"disk": "ssd"}, {}, False), ({}, {"cpu": "5"}, False)],
+    ids=["alone", "holds", "too little CPU"],
+)
+def test_node_affinity_is_told_where_it_alone_keeps_a_pod_away(
+    labels: dict[str, str], asks: dict[str, str], *, keeps: bool
+) -> None:
+    picky = read_host_demand(pod(asks, affinity=require({"key": "disk", "operator": "Exists"})))
+    assert bool(find_other_affinity(node(labels), usage_of().on("n1"), picky)) is keeps
 
 
 @pytest.mark.parametrize(

@@ -22,6 +22,8 @@ FREE_PORTS = "node(s) didn't have free ports for the requested pod ports"
 TOO_MANY_PODS = "Too many pods"
 _CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _KEEPS_AWAY = frozenset({"NoSchedule", "NoExecute"})
+_STATES_OF_THE_NODE = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+"""How keys of taints begin that Kubernetes itself gives a node that is not well, or not ready yet."""
 
 
 class Shortage(NamedTuple):
@@ -65,6 +67,24 @@ def find_missing_labels(node: Node, usage: NodeUsage, demand: HostDemand) -> tup
     missing = tuple(f"{key}={value}" for key, value in demand.selector if node.labels.get(key) != value)
     rest = msgspec.structs.replace(demand, selector=())
     return missing if missing and not refuse_host(node, usage, rest) else ()
+
+
+def find_untolerated(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[Taint, ...]:
+    """Return the taints that are all that keeps a pod from a node; nothing where there is more, or it is not well."""
+    kept = (taint for taint in node.spec.taints or () if taint.effect in _KEEPS_AWAY)
+    taints = tuple(taint for taint in kept if not _tolerates(demand.tolerations, taint))
+    if not taints or any(taint.key.startswith(_STATES_OF_THE_NODE) for taint in taints):
+        return ()
+    more = (Toleration(key=one.key, operator="Equal", value=one.value, effect=one.effect) for one in taints)
+    other = msgspec.structs.replace(demand, tolerations=(*demand.tolerations, *more))
+    return () if refuse_host(node, usage, other) else taints
+
+
+def find_other_affinity(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[NodeTerm, ...]:
+    """Return a pod's required node affinity where that is all that keeps it from a node."""
+    if not demand.terms or any(_holds(term, node) for term in demand.terms):
+        return ()
+    return () if refuse_host(node, usage, msgspec.structs.replace(demand, terms=None)) else demand.terms
 
 
 def find_shortage(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[Shortage, ...]:

@@ -6,15 +6,16 @@ from typing import Any
 
 import msgspec
 
+from gpuloom.engine.explanation.conditions import suggest_other_affinity, suggest_tolerations
 from gpuloom.engine.explanation.cores import share_in_per_cent
 from gpuloom.engine.explanation.depth import STANDARD, Depth
-from gpuloom.engine.explanation.hosts import suggest_less, sum_up_hosts, tell_nodes
+from gpuloom.engine.explanation.hosts import Shortages, suggest_less, sum_up_hosts, tell_nodes
 from gpuloom.engine.explanation.labels import list_labels, suggest_labels
 from gpuloom.engine.explanation.several import explain_all
 from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.summing import count_reasons
 from gpuloom.engine.explanation.text import tell_briefly
-from gpuloom.engine.explanation.values import Explanation, HostVerdict
+from gpuloom.engine.explanation.values import Explanation, HostVerdict, Remedy
 from gpuloom.engine.planning.capacity import count_capacity
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.foreign_pods import find_vendors_held, is_foreign
@@ -87,7 +88,7 @@ def explain_pod(
         name = viewer.name(pod.namespace, pod.name)
         return _say_why(Explanation(pod=name, outcome="ended", headline=ended))
     has_its_node = source.state.cluster.ledger.find(pod.metadata.uid) is not None
-    # A pod that has its node comes before nobody any more: only the filters say something of the others.
+    # To a pod that has its node it is all one for whom room is kept on others.
     judge = judge_hosts if has_its_node else judge_nodes
     hosts = None if offered is not None else (yield from judge(source, pod))
     explanation = yield from _explain(source, viewer, pod, depth, hosts, offered)
@@ -172,19 +173,26 @@ def _add_hosts(source: Source, explanation: Explanation, hosts: Hosts, cards: Ca
         return msgspec.structs.replace(explanation, host=verdict, reasons=count_reasons(cards.refusals))
     if explanation.fitting or verdict.taking:
         return msgspec.structs.replace(explanation, host=verdict)
-    missing = (yield from hosts.find_missing_labels(source, cards.fitting)) if depth.remedies else {}
-    remedies = (*suggest_less(shortages),) if depth.remedies else ()
-    if missing:
-        nodes = source.state.nodes
-        remedies = (
-            suggest_labels(missing, list_labels(nodes[name].labels for name in missing if name in nodes)),
-            *remedies,
-        )
+    remedies = (yield from _find_host_remedies(source, hosts, cards, shortages)) if depth.remedies else ()
     return msgspec.structs.replace(
         explanation,
         host=verdict,
         remedies=(*remedies, *explanation.remedies),
     )
+
+
+def _find_host_remedies(
+    source: Source, hosts: Hosts, cards: CardsApart, shortages: Shortages
+) -> Generator[None, None, tuple[Remedy, ...]]:
+    """Say with what other conditions some node whose cards would do would take the pod."""
+    untolerated = yield from hosts.find_untolerated(source, cards.fitting)
+    remedies = [*suggest_tolerations(untolerated)]
+    if missing := (yield from hosts.find_missing_labels(source, cards.fitting)):
+        nodes = source.state.nodes
+        known = list_labels(nodes[name].labels for name in missing if name in nodes)
+        remedies.append(suggest_labels(missing, known))
+    remedies += suggest_other_affinity((yield from hosts.find_other_affinity(source, cards.fitting)))
+    return (*remedies, *suggest_less(shortages))
 
 
 def _tell_preemption(

@@ -16,7 +16,9 @@ from gpuloom.engine.hostfit.filters import (
     count_host_room,
     find_further_refusals,
     find_missing_labels,
+    find_other_affinity,
     find_shortage,
+    find_untolerated,
     refuse_host,
     tells_amounts,
 )
@@ -32,7 +34,7 @@ from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
 from gpuloom.scheduler.pods.pending import read_last_words
 from gpuloom.web.views.source import Source
 from gpuloom.wire.hostpods import HostPod
-from gpuloom.wire.objects import Node, Pod
+from gpuloom.wire.objects import Node, Pod, Taint
 
 NOT_RECORDED = "a snapshot or recording tells of cards alone: ask the running scheduler"
 NOT_READ = "the scheduler has not seen the whole pod yet: ask again"
@@ -83,7 +85,8 @@ class Hosts:
         names = with_cards or source.node_names()
         is_refused = self._refuse_all(names)
         verdict = sum_up_hosts(with_cards, self.refusals if with_cards or is_refused else {})
-        further = (yield from _look_at(source, names, self.demand, find_further_refusals)) if is_refused else {}
+        find = find_further_refusals
+        further = (yield from _look_at(source, names, self.demand, find, ready_alone=False)) if is_refused else {}
         return msgspec.structs.replace(
             verdict,
             further=count_host_reasons(further.values()),
@@ -111,6 +114,20 @@ class Hosts:
             return {}
         return (yield from _look_at(source, names, self.demand, find_missing_labels))
 
+    def find_untolerated(
+        self, source: Source, names: Collection[str]
+    ) -> Generator[None, None, dict[str, Sequence[Taint]]]:
+        """Find in steps the nodes that taints alone keep from taking the pod, and which."""
+        if self.demand is None:
+            return {}
+        return (yield from _look_at(source, names, self.demand, find_untolerated))
+
+    def find_other_affinity(self, source: Source, names: Collection[str]) -> Generator[None, None, Sequence[str]]:
+        """Find in steps the nodes that the pod's node affinity alone keeps from taking it."""
+        if self.demand is None or not self.demand.terms:
+            return ()
+        return tuple((yield from _look_at(source, names, self.demand, find_other_affinity)))
+
     def count_rooms(self, source: Source) -> Generator[None, None, dict[str, int]]:
         """Count in steps how many such pods the nodes take, cards apart; a node without a limit is not in it."""
         rooms: dict[str, int] = {}
@@ -130,16 +147,25 @@ def _look_at(
     names: Collection[str],
     demand: HostDemand,
     find: Callable[[Node, NodeUsage, HostDemand], Sequence[_Found]],
+    *,
+    ready_alone: bool = True,
 ) -> Generator[None, None, dict[str, Sequence[_Found]]]:
-    """Find something of nodes in steps; those of which there is nothing are left out."""
+    """Find something of nodes in steps; those of which there is nothing, or that are not ready, are left out."""
     found: dict[str, Sequence[_Found]] = {}
     for number, name in enumerate(names):
         if number % _NODES_A_STEP == 0:
             yield
         node = source.state.nodes.get(name)
-        if node is not None and (what := find(node, source.state.hosts.on(name), demand)):
+        if node is None or (ready_alone and not _is_ready(node)):
+            continue
+        if what := find(node, source.state.hosts.on(name), demand):
             found[name] = what
     return found
+
+
+def _is_ready(node: Node) -> bool:
+    """Tell whether a node runs pods, closed to new ones or not: a pod may tolerate that."""
+    return bool(node.spec.unschedulable or not explain_unschedulable(node))
 
 
 def read_demand_of(source: Source, pod: Pod) -> HostDemand | None:
@@ -163,7 +189,7 @@ def judge_hosts(source: Source, pod: Pod) -> Generator[None, None, Hosts]:
         silent += not tells_amounts(node)
         if reasons := refuse_host(node, _leave_out(source.state.hosts.on(name), pod.metadata.uid), demand):
             refusals[name] = reasons
-        elif not node.spec.unschedulable and explain_unschedulable(node):
+        elif not _is_ready(node):
             refusals[name] = (NOT_READY,)
     untold = [_tell_silent(silent)] if silent else []
     return Hosts(refusals, demand, (*demand.unjudged, *untold), last_words=words)
