@@ -7,6 +7,7 @@ from local.web.pages import Pages
 from local.web.scenes import run_pod
 
 from gpuloom.kube import NODES
+from gpuloom.local.manifests import pod_manifest
 
 AFFINITY = "kube-scheduler: node(s) didn't match Pod's node affinity/selector"
 TAINTED = "kube-scheduler: node(s) had untolerated taint {gpu: only}"
@@ -112,3 +113,37 @@ async def test_node_affinity_that_keeps_a_pod_away_is_named(pages: Pages) -> Non
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
     told = await tell_remedies(pages, affinity={"nodeAffinity": required})
     assert told == ["would fit on n1 without the pod's required node affinity"]
+
+
+TRY_AGAIN = "still waits: kube-scheduler has to try it again; by now it fits on the only node, n1"
+
+
+async def test_a_refused_pod_that_fits_by_now_is_told_to_wait_for_its_next_try(pages: Pages) -> None:
+    holder = await pages.site.submit("holder", memory_mib=9000)
+    await pages.site.choose(holder)
+    assert await pages.site.choose(await pages.site.submit("waits")) is None
+    await pages.site.remove(holder)
+    seen = await pages.see("/explain/default/waits")
+    assert (seen["outcome"], seen["headline"]) == ("fits", TRY_AGAIN)
+    assert TRY_AGAIN in await pages.read("/pods/default/waits")
+    assert (await pages.see("/pending"))["items"][0]["headline"].endswith(": kube-scheduler has to try it again")
+
+
+async def test_a_pod_that_no_node_was_offered_for_is_told_that_of_the_last_try(pages: Pages) -> None:
+    await pages.site.submit("waits")
+    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/1 nodes are available"}
+    changed = await pages.site.change_pod("waits", {"status": {"conditions": [said]}}, subresource="status")
+    await pages.site.wait_for_pod(changed)
+    told = "At its last try kube-scheduler refused every node before it asked gpuloom"
+    assert (await pages.see("/explain/default/waits"))["why"] == f"pod default/waits {TRY_AGAIN}. {told}."
+
+
+async def test_a_pod_that_was_never_tried_is_not_told_of_a_last_try(pages: Pages) -> None:
+    await pages.site.submit("waits")
+    seen = await pages.see("/explain/default/waits")
+    assert seen["headline"] == "waits: kube-scheduler has not asked about it yet; it fits on the only node, n1"
+
+
+async def test_whether_a_pod_would_fit_says_nothing_of_waiting(pages: Pages) -> None:
+    _, seen = await pages.post("/fits?namespace=default", pod_manifest("p", memory_mib=3000))
+    assert seen["explanation"]["headline"] == "fits on the only node, n1"

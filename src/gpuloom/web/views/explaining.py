@@ -22,7 +22,7 @@ from gpuloom.engine.state.foreign_pods import find_vendors_held, is_foreign
 from gpuloom.scheduler.admission.offers import ClusterOffers
 from gpuloom.scheduler.admission.patch import apply_patch
 from gpuloom.scheduler.admission.review import Known, add_warnings, review_pod
-from gpuloom.scheduler.pods.pending import APART, REFUSED_BEFORE, cause_of, tell_hold
+from gpuloom.scheduler.pods.pending import APART, REFUSED_BEFORE, TRY_AGAIN, UNASKED, cause_of, tell_hold
 from gpuloom.web.views.ended import tell_end
 from gpuloom.web.views.hosts import (
     CardsApart,
@@ -96,7 +96,7 @@ def explain_pod(
         explanation = msgspec.structs.replace(explanation, notes=(*explanation.notes, REFUSED_BEFORE))
     if hosts is None or has_its_node:
         return _say_why(explanation)
-    return _conclude(source, pod, explanation, hosts)
+    return _conclude(source, pod, _tell_waiting(source, pod, explanation), hosts)
 
 
 def _conclude(source: Source, pod: Pod, explanation: Explanation, hosts: Hosts) -> Explanation:
@@ -118,6 +118,17 @@ def _hold_back(source: Source, pod: Pod, explanation: Explanation) -> Explanatio
         return explanation
     headline = f"{hold}; {APART} {explanation.headline}"
     return msgspec.structs.replace(explanation, outcome="held back", headline=headline)
+
+
+def _tell_waiting(source: Source, pod: Pod, explanation: Explanation) -> Explanation:
+    """Say of a pod that fits that it waits all the same, until it is tried; what holds it back is told otherwise."""
+    if explanation.outcome != "fits" or pod.spec.node_name or tell_hold(source.state, pod):
+        return explanation
+    # A recording does not tell what kube-scheduler said.
+    is_unseen = isinstance(pod, HostPod) and cause_of(source.state, pod) == "unseen"
+    untried = is_unseen and source.state.decisions.last_of(pod.metadata.uid) is None
+    told = f"waits: {UNASKED}; it" if untried else f"still waits: {TRY_AGAIN}; by now it"
+    return msgspec.structs.replace(explanation, headline=f"{told} {explanation.headline}")
 
 
 def _explain(

@@ -12,7 +12,15 @@ from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.model.request_columns import Headroom
-from gpuloom.scheduler.pods.pending import APART, cause_of, look_for_pending, read_last_words, tell_hold, tell_wait
+from gpuloom.scheduler.pods.pending import (
+    APART,
+    TRY_AGAIN,
+    cause_of,
+    look_for_pending,
+    read_last_words,
+    tell_hold,
+    tell_wait,
+)
 from gpuloom.web.views.hosts import find_unknown_in, judge_cards, judge_nodes, read_demand_of
 from gpuloom.web.views.nominated import find_nomination
 from gpuloom.web.views.source import Source, Viewer
@@ -24,7 +32,6 @@ from gpuloom.wire.objects import Pod
 from gpuloom.wire.words import decode_time, encode_unix_time
 
 _PODS_A_STEP = 100
-_TRY_AGAIN = "kube-scheduler has to try it again"
 _Answer = tuple[str, bool, tuple[ReasonCount, ...], HostVerdict]
 """Why a pod waits, whether it fits by now, the reasons, and what kube-scheduler's filters say."""
 
@@ -126,7 +133,7 @@ def _view_pending(source: Source, pod: Pod, asked: dict[object, _Answer]) -> Gen
     elif fits:
         # Where both say no, one no is enough.
         said = tell_wait(view.cause) or "kube-scheduler said last"
-        headline = f"{headline} by now: {_TRY_AGAIN}" + (f"; {said}: {words}" if words else "")
+        headline = f"{headline} by now: {TRY_AGAIN}" + (f"; {said}: {words}" if words else "")
     asks = tuple(ask for word, demand in demands.items() for ask in tell_asks(demand, catalog[word]))
     return msgspec.structs.replace(view, asks=asks, headline=headline, fits=fits, reasons=reasons, host=host)
 
