@@ -147,3 +147,13 @@ async def test_a_pod_that_was_never_tried_is_not_told_of_a_last_try(pages: Pages
 async def test_whether_a_pod_would_fit_says_nothing_of_waiting(pages: Pages) -> None:
     _, seen = await pages.post("/fits?namespace=default", pod_manifest("p", memory_mib=3000))
     assert seen["explanation"]["headline"] == "fits on the only node, n1"
+
+
+async def test_the_page_of_a_bound_pod_counts_the_others_that_it_fits_on_without_its_own(pages: Pages) -> None:
+    await pages.site.register("n2")
+    await run_pod(pages.site, "runs", "n1", "n2")
+    page = await pages.read("/pods/default/runs")
+    assert ("<h2>Where else it fits</h2>" in page, "<caption>Other fitting nodes, best first</caption>" in page) == (
+        True,
+        True,
+    )

@@ -164,15 +164,21 @@ def _tell_card_share(share: Given) -> str:
 
 def _tell_ranking(explanation: Explanation) -> Iterator[str]:
     if explanation.policy is not None and explanation.ranking:
-        yield f"fitting nodes, best first ({tell_policy(explanation.policy)}):"
+        others = "other " if explanation.held is not None else ""
+        yield f"{others}fitting nodes, best first ({tell_policy(explanation.policy)}):"
         yield from (f"  {ranked.node}: score {ranked.score:.2f}" for ranked in explanation.ranking)
-        more = explanation.fitting - len(explanation.ranking) - (1 if _fits_at_home(explanation) else 0)
+        more = count_ranked(explanation) - len(explanation.ranking)
         if more > 0:
             yield f"  and {more:,} more"
 
 
+def count_ranked(explanation: Explanation) -> int:
+    """Count the nodes that fit, without the one that the pod is on: it is not ranked."""
+    return explanation.fitting - (1 if _fits_at_home(explanation) else 0)
+
+
 def _fits_at_home(explanation: Explanation) -> bool:
-    """Tell whether the node that the pod is on counts among those that fit; it is not ranked."""
+    """Tell whether the node that the pod is on counts among those that fit."""
     held = explanation.held
     return held is not None and all(node.fits for node in explanation.nodes if node.name == held.node)
 
