@@ -8,7 +8,7 @@ from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.pod_scheduler import PodDecision
 from gpuloom.engine.decision.vendor_intersection import TOO_FEW
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
-from gpuloom.engine.explanation.cores import unit_of_cores
+from gpuloom.engine.explanation.cores import count_asked, unit_of_cores
 from gpuloom.engine.explanation.depth import Depth
 from gpuloom.engine.explanation.details import detail_node, mark_closed, mark_held
 from gpuloom.engine.explanation.node_fork import Question, fork_node
@@ -324,6 +324,6 @@ def _ask(container: str, phase: str, request: Request, profile: Profile) -> Cont
         cards=request.cards,
         memory_mib=request.memory_mib,
         memory_percentage=0 if request.memory_mib else percentage,
-        cores=0 if counts else request.cores,
+        cores=0 if counts else count_asked(profile, request),
         core_count=request.cores if counts else 0,
     )
