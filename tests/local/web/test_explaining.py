@@ -157,3 +157,22 @@ async def test_the_page_of_a_bound_pod_counts_the_others_that_it_fits_on_without
         True,
         True,
     )
+
+
+@pytest.mark.parametrize(
+    ("amounts", "told"),
+    [
+        ({"memory_mib": 20_000}, "; it asks for 20,000 MiB of one card; the largest card that it accepts has 10,000:"),
+        ({"cards": 2}, "; it asks for 2 cards of one node; the largest node has 1:"),
+        ({"memory_mib": 8000}, ":"),
+    ],
+    ids=["too large", "too many", "in use"],
+)
+async def test_the_list_of_waiting_pods_says_what_no_node_could_ever_hold(
+    pages: Pages, amounts: Any, told: str
+) -> None:
+    await pages.site.choose(await pages.site.submit("holder"))
+    await pages.site.submit("waits", **amounts)
+    (row,) = (await pages.see("/pending"))["items"]
+    assert row["headline"].startswith(f"does not fit on the only node{told} 1 ")
+    assert f"does not fit on the only node{told[:-1]}" in await pages.read("/pending")

@@ -5,6 +5,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 import msgspec
 
 from gpuloom.engine.explanation.hosts import tell_taking
+from gpuloom.engine.explanation.limits import find_limits
 from gpuloom.engine.explanation.study import tell_asks, tell_nowhere
 from gpuloom.engine.explanation.summing import Tally
 from gpuloom.engine.explanation.values import HostVerdict, PodName, ReasonCount
@@ -173,4 +174,12 @@ def _ask(
     told += hosts.tell_kept()
     told += [one.text for one in find_unknown_in(source, pod)] if hosts.demand is not None else []
     why = "; ".join(filter(None, told))
-    return f"{tell_nowhere(len(names))}: {why}", False, reasons, verdict
+    nowhere = tell_nowhere(len(names))
+    if not cards.fitting:
+        nowhere = "; it ".join([nowhere, *_find_limits(source, demands)])
+    return f"{nowhere}: {why}", False, reasons, verdict
+
+
+def _find_limits(source: Source, demands: Demands) -> Iterator[str]:
+    by_vendor = source.pod_scheduler.by_vendor
+    return (told for word, demand in demands.items() for told in find_limits(by_vendor[word], demand))
