@@ -370,6 +370,7 @@ async def test_pods_in_the_way_are_not_named_to_those_who_may_not_see_them(pages
     assert [one["text"] for one in seen["remedies"]] == [
         "fits if 2,000 MiB more were free on card GPU-n1-0 of n1",
         "would fit on n1 without a pod of another namespace",
+        "would fit on n1 with 7,000 MiB at most",
     ]
     assert "secret" not in msgspec.json.encode(seen).decode()
 

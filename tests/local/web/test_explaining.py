@@ -176,3 +176,12 @@ async def test_the_list_of_waiting_pods_says_what_no_node_could_ever_hold(
     (row,) = (await pages.see("/pending"))["items"]
     assert row["headline"].startswith(f"does not fit on the only node{told} 1 ")
     assert f"does not fit on the only node{told[:-1]}" in await pages.read("/pending")
+
+
+async def test_a_pod_with_cards_that_takes_the_cpu_is_named(pages: Pages) -> None:
+    await tell_cpu(pages, "4", "n1")
+    await run_pod(pages.site, "hungry", "n1", spec=ask_cpu("3"))
+    assert await tell_remedies(pages, **ask_cpu("2")) == [
+        "would fit on n1 with 1 CPU at most",
+        "would fit on n1 without default/hungry",
+    ]

@@ -14,6 +14,7 @@ from gpuloom.engine.hostfit.filters import (
     TOO_MANY_PODS,
     UNSCHEDULABLE,
     count_host_room,
+    find_enough,
     find_missing_labels,
     find_other_affinity,
     find_shortage,
@@ -356,6 +357,22 @@ def test_what_bound_pods_request_is_not_counted_as_free() -> None:
     usage = usage_of(pod({"cpu": "1"}, "other", nodeName="n1"))
     (short,) = find_shortage(node(), usage.on("n1"), read_host_demand(pod({"cpu": "4"})))
     assert (short.free, short.has) == (3000, 4000)
+
+
+@pytest.mark.parametrize(
+    ("asks", "enough"),
+    [
+        ({"cpu": "1100m"}, ("middle", "large")),
+        ({"cpu": "2"}, ("large",)),
+        ({"cpu": "4"}, ()),
+        ({"cpu": "1", "corp.example/fpga": "1"}, ()),
+        ({"cpu": "500m"}, ()),
+    ],
+    ids=["one of two", "the large one", "none", "another is lacking too", "nothing is lacking"],
+)
+def test_pods_are_found_each_of_which_takes_what_another_lacks(asks: dict[str, str], enough: tuple[str, ...]) -> None:
+    usage = usage_of(*(pod({"cpu": cpu}, name) for name, cpu in (("large", "2"), ("small", "400m"), ("middle", "1"))))
+    assert find_enough(node(), usage.on("n1"), read_host_demand(pod(asks))) == enough
 
 
 def test_amounts_are_told_in_units_that_people_use() -> None:

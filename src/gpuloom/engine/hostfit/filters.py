@@ -22,6 +22,8 @@ FREE_PORTS = "node(s) didn't have free ports for the requested pod ports"
 TOO_MANY_PODS = "Too many pods"
 _CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _KEEPS_AWAY = frozenset({"NoSchedule", "NoExecute"})
+_MOST_PODS = 1000
+"""So many pods of one node are looked at."""
 _STATES_OF_THE_NODE = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 """How keys of taints begin that Kubernetes itself gives a node that is not well, or not ready yet."""
 
@@ -99,6 +101,17 @@ def find_shortage(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[Sho
     rest = tuple((name, amount) for name, amount in demand.amounts if name not in names)
     reason = refuse_host(node, usage, msgspec.structs.replace(demand, amounts=rest))
     return () if reason else tuple(sorted(short, key=lambda one: COUNTED.index(one.name)))
+
+
+def find_enough(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[str, ...]:
+    """Return the pods of a node each of which alone takes what another has too little of, by UID; smallest first."""
+    short = find_shortage(node, usage, demand)
+    enough = []
+    for uid, footprint in islice(usage.pods.items(), _MOST_PODS):
+        takes = dict(footprint.amounts)
+        if short and all(takes.get(one.name, 0) >= one.asked - one.free for one in short):
+            enough.append((takes[short[0].name], uid))
+    return tuple(uid for _, uid in sorted(enough))
 
 
 def count_host_room(node: Node, usage: NodeUsage, demand: HostDemand) -> int | None:

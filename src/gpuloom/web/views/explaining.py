@@ -6,16 +6,14 @@ from typing import Any
 
 import msgspec
 
-from gpuloom.engine.explanation.conditions import suggest_other_affinity, suggest_tolerations
 from gpuloom.engine.explanation.cores import share_in_per_cent
 from gpuloom.engine.explanation.depth import STANDARD, Depth
-from gpuloom.engine.explanation.hosts import Shortages, suggest_less, sum_up_hosts, tell_nodes
-from gpuloom.engine.explanation.labels import list_labels, suggest_labels
+from gpuloom.engine.explanation.hosts import sum_up_hosts, tell_nodes
 from gpuloom.engine.explanation.several import explain_all
 from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.summing import count_reasons
 from gpuloom.engine.explanation.text import tell_briefly
-from gpuloom.engine.explanation.values import Explanation, HostVerdict, Remedy
+from gpuloom.engine.explanation.values import Explanation, HostVerdict
 from gpuloom.engine.planning.capacity import count_capacity
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.foreign_pods import find_vendors_held, is_foreign
@@ -24,6 +22,7 @@ from gpuloom.scheduler.admission.patch import apply_patch
 from gpuloom.scheduler.admission.review import Known, add_warnings, review_pod
 from gpuloom.scheduler.pods.pending import APART, REFUSED_BEFORE, TRY_AGAIN, UNASKED, cause_of, tell_hold
 from gpuloom.web.views.ended import tell_end
+from gpuloom.web.views.host_remedies import find_host_remedies
 from gpuloom.web.views.hosts import (
     CardsApart,
     Hosts,
@@ -150,7 +149,7 @@ def _explain(
     )
     if hosts is not None and explanation.held is None:
         cards = yield from judge_cards(source, demands)
-        explanation = yield from _add_hosts(source, explanation, hosts, cards, depth)
+        explanation = yield from _add_hosts(source, pod, explanation, hosts, cards, depth)
         explanation = msgspec.structs.replace(explanation, notes=(*explanation.notes, *hosts.tell_kept()))
     if explanation.outcome == "does not fit" and depth.remedies:
         notes = yield from _tell_preemption(source, viewer, pod, hosts, offered)
@@ -173,7 +172,9 @@ def _explain_without_cards(source: Source, viewer: Viewer, pod: Pod, hosts: Host
     return Explanation(pod=name, outcome="asks for no card", headline=headline, host=host)
 
 
-def _add_hosts(source: Source, explanation: Explanation, hosts: Hosts, cards: CardsApart, depth: Depth) -> Explaining:
+def _add_hosts(
+    source: Source, pod: Pod, explanation: Explanation, hosts: Hosts, cards: CardsApart, depth: Depth
+) -> Explaining:
     """Say what kube-scheduler's filters say of the nodes whose cards would do.
 
     Where no node's would, all nodes' cards say why, those of nodes too that kube-scheduler does not offer.
@@ -184,26 +185,12 @@ def _add_hosts(source: Source, explanation: Explanation, hosts: Hosts, cards: Ca
         return msgspec.structs.replace(explanation, host=verdict, reasons=count_reasons(cards.refusals))
     if explanation.fitting or verdict.taking:
         return msgspec.structs.replace(explanation, host=verdict)
-    remedies = (yield from _find_host_remedies(source, hosts, cards, shortages)) if depth.remedies else ()
+    remedies = (yield from find_host_remedies(source, pod, hosts, cards, shortages)) if depth.remedies else ()
     return msgspec.structs.replace(
         explanation,
         host=verdict,
         remedies=(*remedies, *explanation.remedies),
     )
-
-
-def _find_host_remedies(
-    source: Source, hosts: Hosts, cards: CardsApart, shortages: Shortages
-) -> Generator[None, None, tuple[Remedy, ...]]:
-    """Say with what other conditions some node whose cards would do would take the pod."""
-    untolerated = yield from hosts.find_untolerated(source, cards.fitting)
-    remedies = [*suggest_tolerations(untolerated)]
-    if missing := (yield from hosts.find_missing_labels(source, cards.fitting)):
-        nodes = source.state.nodes
-        known = list_labels(nodes[name].labels for name in missing if name in nodes)
-        remedies.append(suggest_labels(missing, known))
-    remedies += suggest_other_affinity((yield from hosts.find_other_affinity(source, cards.fitting)))
-    return (*remedies, *suggest_less(shortages))
 
 
 def _tell_preemption(

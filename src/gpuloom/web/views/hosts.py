@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import nsmallest
 from itertools import islice
 from typing import TypeVar
 
@@ -14,6 +15,7 @@ from gpuloom.engine.hostfit.demand import HostDemand, read_host_demand
 from gpuloom.engine.hostfit.filters import (
     Shortage,
     count_host_room,
+    find_enough,
     find_further_refusals,
     find_missing_labels,
     find_other_affinity,
@@ -44,6 +46,7 @@ NOT_OFFERED = (
 )
 KEPT = "node(s) keep the room for pods that go before it (see gpuloom nodes NODE)"
 _NODES_A_STEP = 200
+_MOST_CLEARED = 8
 _Found = TypeVar("_Found")
 
 
@@ -127,6 +130,16 @@ class Hosts:
         if self.demand is None or not self.demand.terms:
             return ()
         return tuple((yield from _look_at(source, names, self.demand, find_other_affinity)))
+
+    def find_enough(self, source: Source, shortages: Shortages) -> Generator[None, None, dict[str, Sequence[str]]]:
+        """Find in steps, on the nodes that lack least, pods each of which takes as much as is lacking, by UID."""
+        if self.demand is None:
+            return {}
+        lack = {name: max((one.asked - one.free) / one.asked for one in short) for name, short in shortages.items()}
+        found: dict[str, Sequence[str]] = {}
+        for name in nsmallest(_MOST_CLEARED, lack, key=lambda name: (lack[name], name)):
+            found |= yield from _look_at(source, (name,), self.demand, find_enough)
+        return found
 
     def count_rooms(self, source: Source) -> Generator[None, None, dict[str, int]]:
         """Count in steps how many such pods the nodes take, cards apart; a node without a limit is not in it."""
