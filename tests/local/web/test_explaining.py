@@ -61,6 +61,15 @@ async def test_a_node_that_was_left_out_for_no_reason_that_is_seen_says_so_of_a_
     assert "for a reason that is gone or that gpuloom does not see" in refused["text"]
 
 
+async def test_a_node_may_be_left_out_because_kube_scheduler_had_enough_others(pages: Pages) -> None:
+    others = [f"other-{number}" for number in range(99)]
+    for name in ("n2", *others):
+        await pages.site.register(name)
+    await pages.site.choose(await pages.site.submit("plain"), "n1", *others)
+    (refused,) = (await pages.see("/explain/default/plain"))["refused"]
+    assert "at its last try: it had enough others, or" in refused["text"]
+
+
 async def taint(pages: Pages, name: str, **other: str) -> None:
     await change_node(pages, name, {"spec": {"taints": [TAINT | other]}})
 

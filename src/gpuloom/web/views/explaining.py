@@ -95,7 +95,7 @@ def explain_pod(
         explanation = msgspec.structs.replace(explanation, notes=(*explanation.notes, REFUSED_BEFORE))
     if hosts is None or has_its_node:
         return _say_why(explanation)
-    return _conclude(source, pod, _tell_waiting(source, pod, explanation), hosts)
+    return _conclude(source, pod, _tell_waiting(source, pod, explanation, hosts), hosts)
 
 
 def _conclude(source: Source, pod: Pod, explanation: Explanation, hosts: Hosts) -> Explanation:
@@ -119,12 +119,12 @@ def _hold_back(source: Source, pod: Pod, explanation: Explanation) -> Explanatio
     return msgspec.structs.replace(explanation, outcome="held back", headline=headline)
 
 
-def _tell_waiting(source: Source, pod: Pod, explanation: Explanation) -> Explanation:
+def _tell_waiting(source: Source, pod: Pod, explanation: Explanation, hosts: Hosts) -> Explanation:
     """Say of a pod that fits that it waits all the same, until it is tried; what holds it back is told otherwise."""
     if explanation.outcome != "fits" or pod.spec.node_name or tell_hold(source.state, pod):
         return explanation
     # A recording does not tell what kube-scheduler said.
-    is_unseen = isinstance(pod, HostPod) and cause_of(source.state, pod) == "unseen"
+    is_unseen = hosts.demand is not None and cause_of(source.state, pod) == "unseen"
     untried = is_unseen and source.state.decisions.last_of(pod.metadata.uid) is None
     told = f"waits: {UNASKED}; it" if untried else f"still waits: {TRY_AGAIN}; by now it"
     return msgspec.structs.replace(explanation, headline=f"{told} {explanation.headline}")

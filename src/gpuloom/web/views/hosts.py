@@ -44,9 +44,15 @@ NOT_READY = "node(s) were not ready"
 NOT_OFFERED = (
     "kube-scheduler did not offer the node at its last try, for a reason that is gone or that gpuloom does not see"
 )
+NOT_NEEDED = (
+    "kube-scheduler did not offer the node at its last try: it had enough others, or a reason that is gone or that "
+    "gpuloom does not see"
+)
 KEPT = "node(s) keep the room for pods that go before it (see gpuloom nodes NODE)"
 _NODES_A_STEP = 200
 _MOST_CLEARED = 8
+_ENOUGH_NODES = 100
+"""With so many nodes that take a pod kube-scheduler may stop looking for more (percentageOfNodesToScore)."""
 _Found = TypeVar("_Found")
 
 
@@ -266,7 +272,8 @@ def find_barred(source: Source, pod: Pod, hosts: Hosts | None, offered: frozense
     if offered is None and decided is not None:
         offered = decided.names()
     if offered is not None:
-        barred = {name: NOT_OFFERED for name in source.node_names() if name not in offered} | barred
+        why_not = NOT_OFFERED if len(offered) < _ENOUGH_NODES else NOT_NEEDED
+        barred = {name: why_not for name in source.node_names() if name not in offered} | barred
     return barred
 
 
