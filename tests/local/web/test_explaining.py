@@ -147,6 +147,16 @@ async def test_a_pod_that_no_node_was_offered_for_is_told_that_of_the_last_try(p
     assert (await pages.see("/explain/default/waits"))["why"] == f"pod default/waits {TRY_AGAIN}. {told}."
 
 
+async def test_a_refused_pod_is_told_of_a_node_that_was_not_offered_then_and_would_do_by_now(pages: Pages) -> None:
+    await pages.site.choose(await pages.site.submit("holder", memory_mib=9000))
+    await pages.site.choose(await pages.site.submit("waits"), "n1")
+    await pages.site.register("n2")
+    told = "would fit on n2 by now, not offered at the last try: kube-scheduler has to try it again"
+    seen = await pages.see("/explain/default/waits")
+    assert (seen["outcome"], seen["notes"][0]) == ("does not fit", told)
+    assert f"It {told}" in seen["why"]
+
+
 async def test_a_pod_that_was_never_tried_is_not_told_of_a_last_try(pages: Pages) -> None:
     await pages.site.submit("waits")
     seen = await pages.see("/explain/default/waits")

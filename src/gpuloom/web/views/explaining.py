@@ -8,7 +8,7 @@ import msgspec
 
 from gpuloom.engine.explanation.cores import share_in_per_cent
 from gpuloom.engine.explanation.depth import STANDARD, Depth
-from gpuloom.engine.explanation.hosts import sum_up_hosts, tell_nodes
+from gpuloom.engine.explanation.hosts import sum_up_hosts, tell_nodes, tell_one_of
 from gpuloom.engine.explanation.several import explain_all
 from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.summing import count_reasons
@@ -183,8 +183,12 @@ def _add_hosts(
     verdict = yield from hosts.sum_up(source, cards.fitting, shortages)
     if not verdict.with_cards:
         return msgspec.structs.replace(explanation, host=verdict, reasons=count_reasons(cards.refusals))
-    if explanation.fitting or verdict.taking:
+    if explanation.fitting:
         return msgspec.structs.replace(explanation, host=verdict)
+    if verdict.taking:
+        names = [name for name in cards.fitting if name not in hosts.refusals]
+        note = f"would fit on {tell_one_of(min(names), len(names))} by now, not offered at the last try: {TRY_AGAIN}"
+        return msgspec.structs.replace(explanation, host=verdict, notes=(note, *explanation.notes))
     remedies = (yield from find_host_remedies(source, pod, hosts, cards, shortages)) if depth.remedies else ()
     return msgspec.structs.replace(
         explanation,
