@@ -153,7 +153,8 @@ async def test_pods_with_cards_are_listed(stage: Stage) -> None:
 async def test_waiting_pods_say_why(stage: Stage) -> None:
     (row,) = rows(await stage.gpuloom("pending", "--no-headers"))
     assert row[:2] == ["default", "waits"]
-    assert "fits on none of 2 nodes: 2 CardInsufficientMemory" in " ".join(row)
+    large = "it asks for 60,000 MiB of one card; the largest card that it accepts has 23,034"
+    assert f"fits on none of 2 nodes; {large}: 2 CardInsufficientMemory" in " ".join(row)
 
 
 async def test_a_namespace_without_pods_is_said_to_have_none(stage: Stage) -> None:
@@ -174,7 +175,8 @@ async def test_explain_tells_every_card_with_its_numbers(stage: Stage) -> None:
 async def test_explain_says_it_in_two_sentences(stage: Stage) -> None:
     first, second = (await stage.gpuloom("explain", "waits")).out.splitlines()
     assert first == "pod default/waits fits on none of 2 nodes."
-    assert second == "It asks for 60,000 MiB of one card; the largest card that it accepts has 23,034."
+    large = "asks for 60,000 MiB of one card; the largest card that it accepts has 23,034"
+    assert second == f"It {large}; it would fit on node-b with 23,034 MiB at most."
 
 
 async def test_whoever_names_nodes_gets_details(stage: Stage) -> None:

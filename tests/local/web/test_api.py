@@ -394,6 +394,7 @@ async def test_pods_in_the_way_are_not_named_to_those_who_may_not_see_them(pages
     assert [one["text"] for one in seen["remedies"]] == [
         "fits if 2,000 MiB more were free on card GPU-n1-0 of n1",
         "would fit on n1 without a pod of another namespace",
+        "would fit on n1 with 7,000 MiB at most",
     ]
     assert "secret" not in msgspec.json.encode(seen).decode()
 
@@ -547,7 +548,8 @@ async def test_where_neither_cards_nor_node_would_do_both_are_told_everywhere(pa
     assert [one["why"].partition(". ")[2] for one in (seen, fits["explanation"])] == [why, why]
     assert [one["reason"] for one in seen["reasons"]] == ["CardInsufficientMemory"]
     (row,) = (await pages.see("/pending"))["items"]
-    assert row["headline"] == f"does not fit on the only node: 1 CardInsufficientMemory; {host}"
+    large = "it asks for 20,000 MiB of one card; the largest card that it accepts has 10,000"
+    assert row["headline"] == f"does not fit on the only node; {large}: 1 CardInsufficientMemory; {host}"
     assert escape(host) in await pages.read("/pending")
     assert escape(host) in await pages.read("/pods/default/greedy")
 

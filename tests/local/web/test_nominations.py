@@ -70,6 +70,13 @@ async def test_who_would_take_the_room_of_another_is_told_that_it_is_kept(pages:
     assert kept in pending["headline"]
 
 
+async def test_nothing_helps_on_a_node_whose_room_is_kept_for_another(pages: Pages) -> None:
+    await pages.site.submit("small", memory_mib=3000, spec={"nodeSelector": {"disk": "ssd"}})
+    assert "remedies" not in await pages.see("/explain/default/small")
+    await pages.site.submit("important", memory_mib=3000, spec={"nodeSelector": {"disk": "ssd"}, "priority": 20})
+    assert len((await pages.see("/explain/default/important"))["remedies"]) == 1
+
+
 async def test_a_more_important_pod_that_asks_alike_is_told_that_it_fits(pages: Pages) -> None:
     for name, priority in (("small", 0), ("important", 20)):
         await pages.site.submit(name, memory_mib=3000, spec={"priority": priority})

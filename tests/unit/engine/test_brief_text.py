@@ -1,7 +1,17 @@
-"""Which obstacles the short explanation names, where a note and kube-scheduler's filters both keep a pod away."""
+"""Which obstacles the short explanation names where notes and filters keep a pod away, and which cards it has."""
 
 from gpuloom.engine.explanation.text import tell_briefly
-from gpuloom.engine.explanation.values import Explanation, HostReason, HostVerdict, PodName
+from gpuloom.engine.explanation.values import (
+    Amount,
+    CardVerdict,
+    Explanation,
+    Given,
+    Held,
+    HostReason,
+    HostVerdict,
+    NodeVerdict,
+    PodName,
+)
 
 UNKNOWN = "container c: no node has nvidia.com/gpumemory; did you mean nvidia.com/gpumem?"
 
@@ -24,3 +34,38 @@ def test_another_reason_beside_it_is_told() -> None:
 
 def test_a_word_that_note_and_reason_share_does_not_hide_the_reason() -> None:
     assert "1 Too many pods" in tell("would fit if 2 pods of lower priority left", "Too many pods")
+
+
+NONE = Amount(used=0, total=0)
+
+
+def hold(count: int, *, containers: int = 1, known: bool = True, **how: str) -> str:
+    shares = [
+        Given(container=f"c{place * containers // count}", uuid=f"GPU-{place}", memory_mib=3000, cores=50)
+        for place in range(count)
+    ]
+    cards = [CardVerdict(uuid=f"GPU-{at}", index=at, shares=NONE, memory=NONE, cores=NONE) for at in range(count)]
+    explanation = Explanation(
+        pod=PodName(namespace="default", name="p"),
+        outcome="bound",
+        headline="is bound to n1",
+        held=Held(node="n1", shares=tuple(shares)),
+        nodes=(NodeVerdict(name="n1", fits=True, cards=tuple(cards)),) if known else (),
+    )
+    _, why = tell_briefly(explanation, **how)
+    return why
+
+
+def test_the_card_of_a_pod_is_named_as_lists_name_it() -> None:
+    assert hold(1) == "It has for c0: n1/0 GPU-0: 3,000 MiB, 50 % of the cores."
+    assert hold(1, known=False) == "It has for c0: GPU-0: 3,000 MiB, 50 % of the cores."
+
+
+def test_few_cards_of_a_pod_are_all_named_each_container_once() -> None:
+    each = [f"n1/{at} GPU-{at}: 3,000 MiB, 50 % of the cores" for at in range(4)]
+    assert hold(4, containers=2) == f"It has for c0: {each[0]}; {each[1]}; for c1: {each[2]}; {each[3]}."
+
+
+def test_of_many_cards_of_a_pod_the_others_are_counted_with_how_to_see_them() -> None:
+    first = "It has for c0: n1/0 GPU-0: 3,000 MiB, 50 % of the cores; and 4 more"
+    assert (hold(5), hold(5, listed="-v lists all")) == (f"{first}.", f"{first} (-v lists all).")

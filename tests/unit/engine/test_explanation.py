@@ -267,6 +267,14 @@ def test_a_pods_own_node_that_would_not_take_it_counts_among_those_that_do_not()
     assert [line for line in tell_explanation(explanation) if line.endswith(" more")] == []
 
 
+def test_the_nodes_beside_its_own_that_would_take_a_pod_are_called_others() -> None:
+    engine, waiting, holding = Engine({"n1": [card("a")], "n2": [card("b")]}), pod(gpu=1), pod(name="has", gpu=1)
+    engine.place(holding, "n1")
+    lines = [line for one in (waiting, holding) for line in tell_explanation(ask(engine, one))]
+    titles = [line.partition(" (")[0] for line in lines if "best first" in line]
+    assert titles == ["fitting nodes, best first", "other fitting nodes, best first"]
+
+
 def test_cards_of_a_pod_that_has_some_are_told_as_those_without_it() -> None:
     engine = Engine({"n1": [card("a")]})
     waiting, holding = pod(name="waits", gpu=1, gpumem=1000), pod(name="holds", gpu=1, gpumem=8000)

@@ -14,8 +14,11 @@ from gpuloom.engine.hostfit.filters import (
     TOO_MANY_PODS,
     UNSCHEDULABLE,
     count_host_room,
+    find_enough,
     find_missing_labels,
+    find_other_affinity,
     find_shortage,
+    find_untolerated,
     refuse_host,
 )
 from gpuloom.engine.hostfit.requests import tell_asked, tell_there
@@ -304,6 +307,36 @@ def test_labels_are_named_where_they_alone_keep_a_pod_away(
 
 
 @pytest.mark.parametrize(
+    ("by", "asks", "keys"),
+    [
+        (node(taints=taint()), {}, ["gpu"]),
+        (node(taints=[*taint(), {"key": "team", "effect": "NoExecute"}]), {}, ["gpu", "team"]),
+        (node(taints=[*taint(), {"key": "known", "value": "a", "effect": "NoSchedule"}]), {}, ["gpu"]),
+        (node(taints=taint("PreferNoSchedule")), {}, []),
+        (node(taints=taint()), {"cpu": "5"}, []),
+        (node(taints=taint(), unschedulable=True), {}, []),
+        (node(taints=[*taint(), {"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"}]), {}, []),
+    ],
+    ids=["one", "two", "one of two", "preferred", "too little CPU", "cordoned", "not well"],
+)
+def test_taints_are_named_where_they_alone_keep_a_pod_away(by: Node, asks: dict[str, str], keys: list[str]) -> None:
+    tolerant = read_host_demand(pod(asks, tolerations=[{"key": "known", "operator": "Exists"}]))
+    assert [one.key for one in find_untolerated(by, usage_of().on("n1"), tolerant)] == keys
+
+
+@pytest.mark.parametrize(
+    ("labels", "asks", "keeps"),
+    [({}, {}, True), ({"disk": "ssd"}, {}, False), ({}, {"cpu": "5"}, False)],
+    ids=["alone", "holds", "too little CPU"],
+)
+def test_node_affinity_is_told_where_it_alone_keeps_a_pod_away(
+    labels: dict[str, str], asks: dict[str, str], *, keeps: bool
+) -> None:
+    picky = read_host_demand(pod(asks, affinity=require({"key": "disk", "operator": "Exists"})))
+    assert bool(find_other_affinity(node(labels), usage_of().on("n1"), picky)) is keeps
+
+
+@pytest.mark.parametrize(
     ("asks", "short"),
     [
         ({"cpu": "4"}, []),
@@ -324,6 +357,22 @@ def test_what_bound_pods_request_is_not_counted_as_free() -> None:
     usage = usage_of(pod({"cpu": "1"}, "other", nodeName="n1"))
     (short,) = find_shortage(node(), usage.on("n1"), read_host_demand(pod({"cpu": "4"})))
     assert (short.free, short.has) == (3000, 4000)
+
+
+@pytest.mark.parametrize(
+    ("asks", "enough"),
+    [
+        ({"cpu": "1100m"}, ("middle", "large")),
+        ({"cpu": "2"}, ("large",)),
+        ({"cpu": "4"}, ()),
+        ({"cpu": "1", "corp.example/fpga": "1"}, ()),
+        ({"cpu": "500m"}, ()),
+    ],
+    ids=["one of two", "the large one", "none", "another is lacking too", "nothing is lacking"],
+)
+def test_pods_are_found_each_of_which_takes_what_another_lacks(asks: dict[str, str], enough: tuple[str, ...]) -> None:
+    usage = usage_of(*(pod({"cpu": cpu}, name) for name, cpu in (("large", "2"), ("small", "400m"), ("middle", "1"))))
+    assert find_enough(node(), usage.on("n1"), read_host_demand(pod(asks))) == enough
 
 
 def test_amounts_are_told_in_units_that_people_use() -> None:

@@ -56,7 +56,7 @@ def explain_pod(
 
 def print_explanation(explanation: Explanation, depth: DepthFlags) -> None:
     """Print it for people: two sentences, and below them all the rest where it is wanted."""
-    first, *others = tell_briefly(explanation)
+    first, *others = tell_briefly(explanation, listed="" if depth.has_details else "-v lists all")
     write_lines([paint(first, "bold"), *others])
     if depth.has_details:
         # Its first line is that of the sentences.

@@ -11,6 +11,7 @@ import numpy as np
 from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.ledger import card_id
 from gpuloom.model.cards import WHOLE_CARD, Ints
+from gpuloom.model.request import Request
 from gpuloom.vendors.profile import Profile
 
 CoreUnit = Literal["%", "core", "compute unit"]
@@ -34,6 +35,14 @@ def in_per_cent(profile: Profile, used: Ints, total: Ints) -> tuple[Ints, Ints]:
 def asked_in_per_cent(profile: Profile, asked: Ints, total: Ints) -> Ints:
     """Return so many units of the cores, never a mask, in per cent of each card; ``total`` is as registered."""
     return asked if unit_of_cores(profile) == "%" else _scale(asked, _count(profile, total))
+
+
+def count_asked(profile: Profile, request: Request) -> int:
+    """Return what counts of the cores that are asked for: of more than a card has, a whole card (scheduler 6.3).
+
+    Vendors that work out what a card must give do so from what is asked.
+    """
+    return request.cores if profile.fit.need else min(request.cores, WHOLE_CARD)
 
 
 def share_in_per_cent(cluster: ClusterState, node: str, word: str, uuid: str, cores: int) -> int:

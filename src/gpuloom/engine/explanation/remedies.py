@@ -10,6 +10,7 @@ from functools import partial
 
 import numpy as np
 
+from gpuloom.engine.explanation.asking_less import find_less
 from gpuloom.engine.explanation.cores import asked_in_per_cent
 from gpuloom.engine.explanation.counting import tell_count
 from gpuloom.engine.explanation.leaving import find_leaving
@@ -38,6 +39,7 @@ def find_remedies(question: Question) -> Steps:
     found.extend((yield from find_annotations(question)))
     found.extend((yield from find_quota(question)))
     found.extend((yield from find_leaving(question)))
+    found.extend((yield from find_less(question)))
     return tuple(found)
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.filtering.equivalence_class import classify
 from gpuloom.engine.filtering.per_card_request import make_request_columns
-from gpuloom.engine.filtering.rules import NeededChange, Rule, adjust_cards
+from gpuloom.engine.filtering.rules import DependsOn, NeededChange, Rule, adjust_cards
 from gpuloom.engine.request.demand import Demand
 from gpuloom.engine.state.card_table import NO_NODE, CardTable
 from gpuloom.model.cards import UNDIVIDED, Cards, Flags, Ints, RuleCodes
@@ -95,10 +95,12 @@ def make_rule_matrix(
     headroom: Headroom,
     *,
     keep_to: Collection[str] = (),
+    of_registration: bool = False,
 ) -> RuleMatrix:
     """Ask every rule about every card of a table, for one request.
 
     keep_to  cards that the pod has already on the only node, where all of its containers must get the same
+    of_registration  ask those alone whose answers usage does not change
     """
     compiled = scheduler.compiled
     required = make_request_columns(compiled, table, classify(compiled, demand, request, headroom))
@@ -109,6 +111,8 @@ def make_rule_matrix(
     codes = np.zeros(len(table.cards), np.uint8)
     bits = np.zeros(len(table.cards), np.int64)
     for position, check in reversed(list(enumerate(checks, 1))):
+        if of_registration and check.rule.depends_on is not DependsOn.REGISTRATION:
+            continue
         if not check.rule.applies(required):
             continue
         rejected = check.rule.rejects(cards, required)

@@ -8,9 +8,10 @@ from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.pod_scheduler import PodDecision
 from gpuloom.engine.decision.vendor_intersection import TOO_FEW
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
-from gpuloom.engine.explanation.cores import unit_of_cores
+from gpuloom.engine.explanation.cores import count_asked, unit_of_cores
 from gpuloom.engine.explanation.depth import Depth
 from gpuloom.engine.explanation.details import detail_node, mark_closed, mark_held
+from gpuloom.engine.explanation.limits import tell_limits
 from gpuloom.engine.explanation.node_fork import Question, fork_node
 from gpuloom.engine.explanation.obstacle import find_obstacle, in_order_of_placing
 from gpuloom.engine.explanation.rule_matrix import RuleMatrix, make_rule_matrix
@@ -27,7 +28,6 @@ from gpuloom.engine.explanation.values import (
     Ranked,
     Remedy,
 )
-from gpuloom.engine.filtering.rules import DependsOn
 from gpuloom.engine.request.demand import Demand, PlacementPreferences
 from gpuloom.engine.scoring.fragmentation_policy import FragmentationPolicy
 from gpuloom.engine.scoring.ranking import Ranking
@@ -241,22 +241,7 @@ class Study:
 
     def _notes(self) -> list[str]:
         """Say what no change of the cluster's use would mend."""
-        matrix, notes = self.matrix, []
-        mine = matrix.bits >= 0
-        if self.outcome == "does not fit" and mine.any():
-            held = matrix.count(mine)
-            if (held < matrix.needs()).all():
-                most = int(held.max())
-                notes.append(f"asks for {matrix.request.cards} cards of one node; the largest node has {most}")
-            static = sum(check.bit for check in matrix.checks if check.rule.depends_on is DependsOn.REGISTRATION)
-            accepted = mine & ((matrix.bits & static) == 0)
-            totals = matrix.cards.total_memory_mib[accepted]
-            if len(totals) and bool((matrix.required.memory_mib[accepted] > totals).all()):
-                notes.append(
-                    f"asks for {int(matrix.required.memory_mib[accepted].max()):,} MiB of one card; "
-                    f"the largest card that it accepts has {int(totals.max()):,}"
-                )
-        return notes
+        return list(tell_limits(self.matrix)) if self.outcome == "does not fit" else []
 
 
 def _know_other_vendors(
@@ -324,6 +309,6 @@ def _ask(container: str, phase: str, request: Request, profile: Profile) -> Cont
         cards=request.cards,
         memory_mib=request.memory_mib,
         memory_percentage=0 if request.memory_mib else percentage,
-        cores=0 if counts else request.cores,
+        cores=0 if counts else count_asked(profile, request),
         core_count=request.cores if counts else 0,
     )

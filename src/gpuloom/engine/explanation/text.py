@@ -9,6 +9,7 @@ from gpuloom.engine.explanation.values import (
     ContainerRequest,
     Explanation,
     Given,
+    Held,
     NodeVerdict,
     Policy,
     VendorVerdict,
@@ -17,28 +18,44 @@ from gpuloom.engine.explanation.values import (
 VENDORS_TITLE = "what each vendor says, all of which must do on one node"
 _MOST_ALSO = 3
 _MOST_REASONS = 2
+_MOST_SHARES = 4
 _OF_THE_POD = ("asks ", "would ")
 """How notes begin whose subject is the pod."""
 
 
-def tell_briefly(explanation: Explanation) -> Iterator[str]:
-    """Tell it in two sentences: where the pod can run, and the one thing that says most about why."""
+def tell_briefly(explanation: Explanation, *, listed: str = "") -> Iterator[str]:
+    """Tell it in two sentences: where the pod can run, and the one thing that says most about why.
+
+    listed  how to see all that a pod has, where that is too much for a sentence
+    """
     yield f"pod {explanation.pod.full_name} {explanation.headline}."
-    if why := _tell_most(explanation):
+    if why := _tell_most(explanation, listed):
         yield f"{why[0].upper()}{why[1:]}{'' if why.endswith('?') else '.'}"
 
 
-def _tell_most(explanation: Explanation) -> str:
+def _tell_most(explanation: Explanation, listed: str) -> str:
     remedy = f"it {explanation.remedies[0].text}" if explanation.remedies else ""
-    held = explanation.held.shares if explanation.held is not None else ()
-    if held:
-        more = f"; and {len(held) - 1} more" if len(held) > 1 else ""
-        return f"it has for {_tell_share(held[0])}{more}"
+    if explanation.held is not None and explanation.held.shares:
+        return f"it has {'; '.join(_name_shares(explanation, explanation.held, listed))}"
     if explanation.outcome in {"fits", "held back"} and explanation.fitting and not explanation.notes:
         why = "; ".join(map(tell_ask, explanation.asks[:1]))
     else:
         why = "; ".join(filter(None, _tell_obstacles(explanation)))
     return "; ".join(filter(None, (why, remedy)))
+
+
+def _name_shares(explanation: Explanation, held: Held, listed: str) -> Iterator[str]:
+    """Name what the pod has, each container once and cards as lists name them; not all of very many shares."""
+    of_home = (card for node in explanation.nodes if node.name == held.node for card in node.cards)
+    places = {card.uuid: f"{held.node}/{card.index} " for card in of_home}
+    shown = held.shares if len(held.shares) <= _MOST_SHARES else held.shares[:1]
+    before = None
+    for share in shown:
+        whom = "" if share.container == before else f"for {share.container}: "
+        before = share.container
+        yield f"{whom}{places.get(share.uuid.partition('[')[0], '')}{_tell_card_share(share)}"
+    if more := len(held.shares) - len(shown):
+        yield f"and {more:,} more{f' ({listed})' if listed else ''}"
 
 
 def _tell_obstacles(explanation: Explanation) -> list[str]:
@@ -137,21 +154,31 @@ def _tell_held(explanation: Explanation) -> Iterator[str]:
 
 
 def _tell_share(share: Given) -> str:
+    return f"{share.container}: {_tell_card_share(share)}"
+
+
+def _tell_card_share(share: Given) -> str:
     part = f" as {share.instance}" if share.instance else ""
-    return f"{share.container}: {share.uuid}{part}: {share.memory_mib:,} MiB, {tell_cores(share.cores)}"
+    return f"{share.uuid}{part}: {share.memory_mib:,} MiB, {tell_cores(share.cores)}"
 
 
 def _tell_ranking(explanation: Explanation) -> Iterator[str]:
     if explanation.policy is not None and explanation.ranking:
-        yield f"fitting nodes, best first ({tell_policy(explanation.policy)}):"
+        others = "other " if explanation.held is not None else ""
+        yield f"{others}fitting nodes, best first ({tell_policy(explanation.policy)}):"
         yield from (f"  {ranked.node}: score {ranked.score:.2f}" for ranked in explanation.ranking)
-        more = explanation.fitting - len(explanation.ranking) - (1 if _fits_at_home(explanation) else 0)
+        more = count_ranked(explanation) - len(explanation.ranking)
         if more > 0:
             yield f"  and {more:,} more"
 
 
+def count_ranked(explanation: Explanation) -> int:
+    """Count the nodes that fit, without the one that the pod is on: it is not ranked."""
+    return explanation.fitting - (1 if _fits_at_home(explanation) else 0)
+
+
 def _fits_at_home(explanation: Explanation) -> bool:
-    """Tell whether the node that the pod is on counts among those that fit; it is not ranked."""
+    """Tell whether the node that the pod is on counts among those that fit."""
     held = explanation.held
     return held is not None and all(node.fits for node in explanation.nodes if node.name == held.node)
 

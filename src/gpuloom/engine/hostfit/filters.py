@@ -22,6 +22,10 @@ FREE_PORTS = "node(s) didn't have free ports for the requested pod ports"
 TOO_MANY_PODS = "Too many pods"
 _CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _KEEPS_AWAY = frozenset({"NoSchedule", "NoExecute"})
+_MOST_PODS = 1000
+"""So many pods of one node are looked at."""
+_STATES_OF_THE_NODE = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+"""How keys of taints begin that Kubernetes itself gives a node that is not well, or not ready yet."""
 
 
 class Shortage(NamedTuple):
@@ -67,6 +71,24 @@ def find_missing_labels(node: Node, usage: NodeUsage, demand: HostDemand) -> tup
     return missing if missing and not refuse_host(node, usage, rest) else ()
 
 
+def find_untolerated(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[Taint, ...]:
+    """Return the taints that are all that keeps a pod from a node; nothing where there is more, or it is not well."""
+    kept = (taint for taint in node.spec.taints or () if taint.effect in _KEEPS_AWAY)
+    taints = tuple(taint for taint in kept if not _tolerates(demand.tolerations, taint))
+    if not taints or any(taint.key.startswith(_STATES_OF_THE_NODE) for taint in taints):
+        return ()
+    more = (Toleration(key=one.key, operator="Equal", value=one.value, effect=one.effect) for one in taints)
+    other = msgspec.structs.replace(demand, tolerations=(*demand.tolerations, *more))
+    return () if refuse_host(node, usage, other) else taints
+
+
+def find_other_affinity(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[NodeTerm, ...]:
+    """Return a pod's required node affinity where that is all that keeps it from a node."""
+    if not demand.terms or any(_holds(term, node) for term in demand.terms):
+        return ()
+    return () if refuse_host(node, usage, msgspec.structs.replace(demand, terms=None)) else demand.terms
+
+
 def find_shortage(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[Shortage, ...]:
     """Find what of CPU, memory and storage a node has too little free, where that is all that keeps a pod away."""
     if not tells_amounts(node):
@@ -79,6 +101,17 @@ def find_shortage(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[Sho
     rest = tuple((name, amount) for name, amount in demand.amounts if name not in names)
     reason = refuse_host(node, usage, msgspec.structs.replace(demand, amounts=rest))
     return () if reason else tuple(sorted(short, key=lambda one: COUNTED.index(one.name)))
+
+
+def find_enough(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[str, ...]:
+    """Return the pods of a node each of which alone takes what another has too little of, by UID; smallest first."""
+    short = find_shortage(node, usage, demand)
+    enough = []
+    for uid, footprint in islice(usage.pods.items(), _MOST_PODS):
+        takes = dict(footprint.amounts)
+        if short and all(takes.get(one.name, 0) >= one.asked - one.free for one in short):
+            enough.append((takes[short[0].name], uid))
+    return tuple(uid for _, uid in sorted(enough))
 
 
 def count_host_room(node: Node, usage: NodeUsage, demand: HostDemand) -> int | None:

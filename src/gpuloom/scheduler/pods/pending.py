@@ -13,8 +13,9 @@ from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.hostpods import HostPod
 from gpuloom.wire.objects import GATED, Pod
 
-REFUSED_BEFORE = "kube-scheduler refused every node before it asked gpuloom"
+REFUSED_BEFORE = "at its last try kube-scheduler refused every node before it asked gpuloom"
 UNASKED = "kube-scheduler has not asked about it yet"
+TRY_AGAIN = "kube-scheduler has to try it again"
 APART = "apart from that it"
 """What stands between who holds a pod back and where it fits."""
 

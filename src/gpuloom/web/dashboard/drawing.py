@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from gpuloom.engine.explanation.counting import tell_count
 from gpuloom.engine.explanation.hosts import tell_host
-from gpuloom.engine.explanation.text import VENDORS_TITLE, tell_ask, tell_policy, tell_vendor
+from gpuloom.engine.explanation.text import VENDORS_TITLE, count_ranked, tell_ask, tell_policy, tell_vendor
 from gpuloom.engine.explanation.values import Amount
 from gpuloom.engine.state.ledger import card_id
 from gpuloom.web.dashboard.amounts import tell_memory, tell_share_of_memory
@@ -84,6 +84,7 @@ def _environment() -> jinja2.Environment:
         "count": tell_count,
         "card_id": card_id,
         "sparkline": draw_sparkline,
+        "count_ranked": count_ranked,
         "tell_ask": tell_ask,
         "tell_first": tell_first,
         "tell_beside": tell_beside,

@@ -8,8 +8,7 @@ import msgspec
 
 from gpuloom.engine.explanation.cores import share_in_per_cent
 from gpuloom.engine.explanation.depth import STANDARD, Depth
-from gpuloom.engine.explanation.hosts import suggest_less, sum_up_hosts, tell_nodes
-from gpuloom.engine.explanation.labels import list_labels, suggest_labels
+from gpuloom.engine.explanation.hosts import sum_up_hosts, tell_nodes, tell_one_of
 from gpuloom.engine.explanation.several import explain_all
 from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.summing import count_reasons
@@ -21,14 +20,16 @@ from gpuloom.engine.state.foreign_pods import find_vendors_held, is_foreign
 from gpuloom.scheduler.admission.offers import ClusterOffers
 from gpuloom.scheduler.admission.patch import apply_patch
 from gpuloom.scheduler.admission.review import Known, add_warnings, review_pod
-from gpuloom.scheduler.pods.pending import APART, REFUSED_BEFORE, cause_of, tell_hold
+from gpuloom.scheduler.pods.pending import APART, REFUSED_BEFORE, TRY_AGAIN, UNASKED, cause_of, tell_hold
 from gpuloom.web.views.ended import tell_end
+from gpuloom.web.views.host_remedies import find_host_remedies
 from gpuloom.web.views.hosts import (
     CardsApart,
     Hosts,
     find_barred,
     find_unknown_in,
     judge_cards,
+    judge_hosts,
     judge_nodes,
 )
 from gpuloom.web.views.nominated import find_nomination, tell_eviction, tell_nomination
@@ -86,11 +87,15 @@ def explain_pod(
         name = viewer.name(pod.namespace, pod.name)
         return _say_why(Explanation(pod=name, outcome="ended", headline=ended))
     has_its_node = source.state.cluster.ledger.find(pod.metadata.uid) is not None
-    hosts = None if has_its_node or offered is not None else (yield from judge_nodes(source, pod))
+    # To a pod that has its node it is all one for whom room is kept on others.
+    judge = judge_hosts if has_its_node else judge_nodes
+    hosts = None if offered is not None else (yield from judge(source, pod))
     explanation = yield from _explain(source, viewer, pod, depth, hosts, offered)
     if explanation.host is not None and explanation.host.taking and cause_of(source.state, pod) == "node":
         explanation = msgspec.structs.replace(explanation, notes=(*explanation.notes, REFUSED_BEFORE))
-    return _conclude(source, pod, explanation, hosts) if hosts is not None else _say_why(explanation)
+    if hosts is None or has_its_node:
+        return _say_why(explanation)
+    return _conclude(source, pod, _tell_waiting(source, pod, explanation, hosts), hosts)
 
 
 def _conclude(source: Source, pod: Pod, explanation: Explanation, hosts: Hosts) -> Explanation:
@@ -114,6 +119,17 @@ def _hold_back(source: Source, pod: Pod, explanation: Explanation) -> Explanatio
     return msgspec.structs.replace(explanation, outcome="held back", headline=headline)
 
 
+def _tell_waiting(source: Source, pod: Pod, explanation: Explanation, hosts: Hosts) -> Explanation:
+    """Say of a pod that fits that it waits all the same, until it is tried; what holds it back is told otherwise."""
+    if explanation.outcome != "fits" or pod.spec.node_name or tell_hold(source.state, pod):
+        return explanation
+    # A recording does not tell what kube-scheduler said.
+    is_unseen = hosts.demand is not None and cause_of(source.state, pod) == "unseen"
+    untried = is_unseen and source.state.decisions.last_of(pod.metadata.uid) is None
+    told = f"waits: {UNASKED}; it" if untried else f"still waits: {TRY_AGAIN}; by now it"
+    return msgspec.structs.replace(explanation, headline=f"{told} {explanation.headline}")
+
+
 def _explain(
     source: Source, viewer: Viewer, pod: Pod, depth: Depth, hosts: Hosts | None, offered: frozenset[str] | None = None
 ) -> Explaining:
@@ -131,9 +147,9 @@ def _explain(
     explanation = yield from explain_all(
         source.pod_scheduler, demands, lambda word: _scene(source, pod, offered, word, hosts), depth
     )
-    if hosts is not None:
+    if hosts is not None and explanation.held is None:
         cards = yield from judge_cards(source, demands)
-        explanation = yield from _add_hosts(source, explanation, hosts, cards, depth)
+        explanation = yield from _add_hosts(source, pod, explanation, hosts, cards, depth)
         explanation = msgspec.structs.replace(explanation, notes=(*explanation.notes, *hosts.tell_kept()))
     if explanation.outcome == "does not fit" and depth.remedies:
         notes = yield from _tell_preemption(source, viewer, pod, hosts, offered)
@@ -156,7 +172,9 @@ def _explain_without_cards(source: Source, viewer: Viewer, pod: Pod, hosts: Host
     return Explanation(pod=name, outcome="asks for no card", headline=headline, host=host)
 
 
-def _add_hosts(source: Source, explanation: Explanation, hosts: Hosts, cards: CardsApart, depth: Depth) -> Explaining:
+def _add_hosts(
+    source: Source, pod: Pod, explanation: Explanation, hosts: Hosts, cards: CardsApart, depth: Depth
+) -> Explaining:
     """Say what kube-scheduler's filters say of the nodes whose cards would do.
 
     Where no node's would, all nodes' cards say why, those of nodes too that kube-scheduler does not offer.
@@ -165,16 +183,13 @@ def _add_hosts(source: Source, explanation: Explanation, hosts: Hosts, cards: Ca
     verdict = yield from hosts.sum_up(source, cards.fitting, shortages)
     if not verdict.with_cards:
         return msgspec.structs.replace(explanation, host=verdict, reasons=count_reasons(cards.refusals))
-    if explanation.fitting or verdict.taking:
+    if explanation.fitting:
         return msgspec.structs.replace(explanation, host=verdict)
-    missing = (yield from hosts.find_missing_labels(source, cards.fitting)) if depth.remedies else {}
-    remedies = (*suggest_less(shortages),) if depth.remedies else ()
-    if missing:
-        nodes = source.state.nodes
-        remedies = (
-            suggest_labels(missing, list_labels(nodes[name].labels for name in missing if name in nodes)),
-            *remedies,
-        )
+    if verdict.taking:
+        names = [name for name in cards.fitting if name not in hosts.refusals]
+        note = f"would fit on {tell_one_of(min(names), len(names))} by now, not offered at the last try: {TRY_AGAIN}"
+        return msgspec.structs.replace(explanation, host=verdict, notes=(note, *explanation.notes))
+    remedies = (yield from find_host_remedies(source, pod, hosts, cards, shortages)) if depth.remedies else ()
     return msgspec.structs.replace(
         explanation,
         host=verdict,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from heapq import nsmallest
 from itertools import islice
 from typing import TypeVar
 
@@ -14,9 +15,12 @@ from gpuloom.engine.hostfit.demand import HostDemand, read_host_demand
 from gpuloom.engine.hostfit.filters import (
     Shortage,
     count_host_room,
+    find_enough,
     find_further_refusals,
     find_missing_labels,
+    find_other_affinity,
     find_shortage,
+    find_untolerated,
     refuse_host,
     tells_amounts,
 )
@@ -32,7 +36,7 @@ from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
 from gpuloom.scheduler.pods.pending import read_last_words
 from gpuloom.web.views.source import Source
 from gpuloom.wire.hostpods import HostPod
-from gpuloom.wire.objects import Node, Pod
+from gpuloom.wire.objects import Node, Pod, Taint
 
 NOT_RECORDED = "a snapshot or recording tells of cards alone: ask the running scheduler"
 NOT_READ = "the scheduler has not seen the whole pod yet: ask again"
@@ -40,8 +44,15 @@ NOT_READY = "node(s) were not ready"
 NOT_OFFERED = (
     "kube-scheduler did not offer the node at its last try, for a reason that is gone or that gpuloom does not see"
 )
+NOT_NEEDED = (
+    "kube-scheduler did not offer the node at its last try: it had enough others, or a reason that is gone or that "
+    "gpuloom does not see"
+)
 KEPT = "node(s) keep the room for pods that go before it (see gpuloom nodes NODE)"
 _NODES_A_STEP = 200
+_MOST_CLEARED = 8
+_ENOUGH_NODES = 100
+"""With so many nodes that take a pod kube-scheduler may stop looking for more (percentageOfNodesToScore)."""
 _Found = TypeVar("_Found")
 
 
@@ -83,7 +94,8 @@ class Hosts:
         names = with_cards or source.node_names()
         is_refused = self._refuse_all(names)
         verdict = sum_up_hosts(with_cards, self.refusals if with_cards or is_refused else {})
-        further = (yield from _look_at(source, names, self.demand, find_further_refusals)) if is_refused else {}
+        find = find_further_refusals
+        further = (yield from _look_at(source, names, self.demand, find, ready_alone=False)) if is_refused else {}
         return msgspec.structs.replace(
             verdict,
             further=count_host_reasons(further.values()),
@@ -111,6 +123,30 @@ class Hosts:
             return {}
         return (yield from _look_at(source, names, self.demand, find_missing_labels))
 
+    def find_untolerated(
+        self, source: Source, names: Collection[str]
+    ) -> Generator[None, None, dict[str, Sequence[Taint]]]:
+        """Find in steps the nodes that taints alone keep from taking the pod, and which."""
+        if self.demand is None:
+            return {}
+        return (yield from _look_at(source, names, self.demand, find_untolerated))
+
+    def find_other_affinity(self, source: Source, names: Collection[str]) -> Generator[None, None, Sequence[str]]:
+        """Find in steps the nodes that the pod's node affinity alone keeps from taking it."""
+        if self.demand is None or not self.demand.terms:
+            return ()
+        return tuple((yield from _look_at(source, names, self.demand, find_other_affinity)))
+
+    def find_enough(self, source: Source, shortages: Shortages) -> Generator[None, None, dict[str, Sequence[str]]]:
+        """Find in steps, on the nodes that lack least, pods each of which takes as much as is lacking, by UID."""
+        if self.demand is None:
+            return {}
+        lack = {name: max((one.asked - one.free) / one.asked for one in short) for name, short in shortages.items()}
+        found: dict[str, Sequence[str]] = {}
+        for name in nsmallest(_MOST_CLEARED, lack, key=lambda name: (lack[name], name)):
+            found |= yield from _look_at(source, (name,), self.demand, find_enough)
+        return found
+
     def count_rooms(self, source: Source) -> Generator[None, None, dict[str, int]]:
         """Count in steps how many such pods the nodes take, cards apart; a node without a limit is not in it."""
         rooms: dict[str, int] = {}
@@ -130,16 +166,25 @@ def _look_at(
     names: Collection[str],
     demand: HostDemand,
     find: Callable[[Node, NodeUsage, HostDemand], Sequence[_Found]],
+    *,
+    ready_alone: bool = True,
 ) -> Generator[None, None, dict[str, Sequence[_Found]]]:
-    """Find something of nodes in steps; those of which there is nothing are left out."""
+    """Find something of nodes in steps; those of which there is nothing, or that are not ready, are left out."""
     found: dict[str, Sequence[_Found]] = {}
     for number, name in enumerate(names):
         if number % _NODES_A_STEP == 0:
             yield
         node = source.state.nodes.get(name)
-        if node is not None and (what := find(node, source.state.hosts.on(name), demand)):
+        if node is None or (ready_alone and not _is_ready(node)):
+            continue
+        if what := find(node, source.state.hosts.on(name), demand):
             found[name] = what
     return found
+
+
+def _is_ready(node: Node) -> bool:
+    """Tell whether a node runs pods, closed to new ones or not: a pod may tolerate that."""
+    return bool(node.spec.unschedulable or not explain_unschedulable(node))
 
 
 def read_demand_of(source: Source, pod: Pod) -> HostDemand | None:
@@ -150,7 +195,7 @@ def read_demand_of(source: Source, pod: Pod) -> HostDemand | None:
 
 
 def judge_hosts(source: Source, pod: Pod) -> Generator[None, None, Hosts]:
-    """Ask the filters about all nodes, in steps."""
+    """Ask the filters about all nodes, in steps; what the pod itself takes of its own is not in its way."""
     demand, words = read_demand_of(source, pod), read_last_words(pod)
     if demand is None:
         why = NOT_READ if source.state.hosts.is_complete else NOT_RECORDED
@@ -161,12 +206,21 @@ def judge_hosts(source: Source, pod: Pod) -> Generator[None, None, Hosts]:
         if number % _NODES_A_STEP == 0:
             yield
         silent += not tells_amounts(node)
-        if reasons := refuse_host(node, source.state.hosts.on(name), demand):
+        if reasons := refuse_host(node, _leave_out(source.state.hosts.on(name), pod.metadata.uid), demand):
             refusals[name] = reasons
-        elif not node.spec.unschedulable and explain_unschedulable(node):
+        elif not _is_ready(node):
             refusals[name] = (NOT_READY,)
     untold = [_tell_silent(silent)] if silent else []
     return Hosts(refusals, demand, (*demand.unjudged, *untold), last_words=words)
+
+
+def _leave_out(usage: NodeUsage, uid: str) -> NodeUsage:
+    """Return what the other pods of a node take."""
+    if uid not in usage.pods:
+        return usage
+    others = usage.copy()
+    others.drop(uid)
+    return others
 
 
 def judge_nodes(source: Source, pod: Pod) -> Generator[None, None, Hosts]:
@@ -218,7 +272,8 @@ def find_barred(source: Source, pod: Pod, hosts: Hosts | None, offered: frozense
     if offered is None and decided is not None:
         offered = decided.names()
     if offered is not None:
-        barred = {name: NOT_OFFERED for name in source.node_names() if name not in offered} | barred
+        why_not = NOT_OFFERED if len(offered) < _ENOUGH_NODES else NOT_NEEDED
+        barred = {name: why_not for name in source.node_names() if name not in offered} | barred
     return barred
 
 

@@ -5,6 +5,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 import msgspec
 
 from gpuloom.engine.explanation.hosts import tell_taking
+from gpuloom.engine.explanation.limits import find_limits
 from gpuloom.engine.explanation.study import tell_asks, tell_nowhere
 from gpuloom.engine.explanation.summing import Tally
 from gpuloom.engine.explanation.values import HostVerdict, PodName, ReasonCount
@@ -12,7 +13,15 @@ from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.model.request_columns import Headroom
-from gpuloom.scheduler.pods.pending import APART, cause_of, look_for_pending, read_last_words, tell_hold, tell_wait
+from gpuloom.scheduler.pods.pending import (
+    APART,
+    TRY_AGAIN,
+    cause_of,
+    look_for_pending,
+    read_last_words,
+    tell_hold,
+    tell_wait,
+)
 from gpuloom.web.views.hosts import find_unknown_in, judge_cards, judge_nodes, read_demand_of
 from gpuloom.web.views.nominated import find_nomination
 from gpuloom.web.views.source import Source, Viewer
@@ -24,7 +33,6 @@ from gpuloom.wire.objects import Pod
 from gpuloom.wire.words import decode_time, encode_unix_time
 
 _PODS_A_STEP = 100
-_TRY_AGAIN = "kube-scheduler has to try it again"
 _Answer = tuple[str, bool, tuple[ReasonCount, ...], HostVerdict]
 """Why a pod waits, whether it fits by now, the reasons, and what kube-scheduler's filters say."""
 
@@ -126,7 +134,7 @@ def _view_pending(source: Source, pod: Pod, asked: dict[object, _Answer]) -> Gen
     elif fits:
         # Where both say no, one no is enough.
         said = tell_wait(view.cause) or "kube-scheduler said last"
-        headline = f"{headline} by now: {_TRY_AGAIN}" + (f"; {said}: {words}" if words else "")
+        headline = f"{headline} by now: {TRY_AGAIN}" + (f"; {said}: {words}" if words else "")
     asks = tuple(ask for word, demand in demands.items() for ask in tell_asks(demand, catalog[word]))
     return msgspec.structs.replace(view, asks=asks, headline=headline, fits=fits, reasons=reasons, host=host)
 
@@ -166,4 +174,12 @@ def _ask(
     told += hosts.tell_kept()
     told += [one.text for one in find_unknown_in(source, pod)] if hosts.demand is not None else []
     why = "; ".join(filter(None, told))
-    return f"{tell_nowhere(len(names))}: {why}", False, reasons, verdict
+    nowhere = tell_nowhere(len(names))
+    if not cards.fitting:
+        nowhere = "; it ".join([nowhere, *_find_limits(source, demands)])
+    return f"{nowhere}: {why}", False, reasons, verdict
+
+
+def _find_limits(source: Source, demands: Demands) -> Iterator[str]:
+    by_vendor = source.pod_scheduler.by_vendor
+    return (told for word, demand in demands.items() for told in find_limits(by_vendor[word], demand))

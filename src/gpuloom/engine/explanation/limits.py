@@ -1,0 +1,34 @@
+"""What a pod asks for that no node has, however empty: no change of the cluster's use would mend it."""
+
+from collections.abc import Iterator
+
+from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
+from gpuloom.engine.explanation.rule_matrix import RuleMatrix, make_rule_matrix
+from gpuloom.engine.filtering.rules import DependsOn
+from gpuloom.engine.request.demand import Demand
+from gpuloom.model.request_columns import UNBOUNDED
+
+
+def find_limits(scheduler: VendorScheduler, demand: Demand) -> Iterator[str]:
+    """Say it of a pod that fits nowhere; only rules are asked that usage does not change, which is soon done."""
+    table, request = scheduler.state.table, demand.placed_first
+    return tell_limits(make_rule_matrix(scheduler, table, demand, request, UNBOUNDED, of_registration=True))
+
+
+def tell_limits(matrix: RuleMatrix) -> Iterator[str]:
+    """Say that all nodes have too few cards, or all cards that the pod accepts too little memory."""
+    mine = matrix.bits >= 0
+    if not mine.any():
+        return
+    held = matrix.count(mine)
+    if (held < matrix.needs()).all():
+        most = int(held.max())
+        yield f"asks for {matrix.request.cards} cards of one node; the largest node has {most}"
+    static = sum(check.bit for check in matrix.checks if check.rule.depends_on is DependsOn.REGISTRATION)
+    accepted = mine & ((matrix.bits & static) == 0)
+    totals = matrix.cards.total_memory_mib[accepted]
+    if len(totals) and bool((matrix.required.memory_mib[accepted] > totals).all()):
+        yield (
+            f"asks for {int(matrix.required.memory_mib[accepted].max()):,} MiB of one card; "
+            f"the largest card that it accepts has {int(totals.max()):,}"
+        )

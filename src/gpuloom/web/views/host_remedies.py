@@ -1,0 +1,42 @@
+"""What would help a pod beside its cards, where kube-scheduler's filters keep it from nodes whose cards would do."""
+
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from itertools import islice
+
+from gpuloom.engine.explanation.conditions import suggest_other_affinity, suggest_tolerations
+from gpuloom.engine.explanation.hosts import Shortages, suggest_less
+from gpuloom.engine.explanation.labels import list_labels, suggest_labels
+from gpuloom.engine.explanation.leaving import tell_leaving
+from gpuloom.engine.explanation.values import PodName, Remedy
+from gpuloom.web.views.hosts import CardsApart, Hosts
+from gpuloom.web.views.source import Source
+from gpuloom.wire.objects import Pod
+
+_MOST_CLEARED = 3
+
+
+def find_host_remedies(
+    source: Source, pod: Pod, hosts: Hosts, cards: CardsApart, shortages: Shortages
+) -> Generator[None, None, tuple[Remedy, ...]]:
+    """Say in steps with what other conditions, or without whom, a node would take the pod; not where others wait."""
+    kept = {one.node for one in source.state.nominations.that_bind(pod.metadata.uid, pod.priority)}
+    names = [name for name in cards.fitting if name not in kept]
+    short = {name: lacks for name, lacks in shortages.items() if name not in kept}
+    remedies = [*suggest_tolerations((yield from hosts.find_untolerated(source, names)))]
+    if missing := (yield from hosts.find_missing_labels(source, names)):
+        nodes = source.state.nodes
+        known = list_labels(nodes[name].labels for name in missing if name in nodes)
+        remedies.append(suggest_labels(missing, known))
+    remedies += suggest_other_affinity((yield from hosts.find_other_affinity(source, names)))
+    remedies += suggest_less(short)
+    return (*remedies, *_suggest_leaving(source, (yield from hosts.find_enough(source, short))))
+
+
+def _suggest_leaving(source: Source, enough: Mapping[str, Sequence[str]]) -> Iterator[Remedy]:
+    """Name on some nodes a pod without which another would fit: one that has cards, as only those are known by name."""
+    ledger = source.state.cluster.ledger
+    for node, uids in islice(enough.items(), _MOST_CLEARED):
+        held = next(filter(None, map(ledger.find, uids)), None)
+        if held is not None:
+            pods = (PodName(namespace=held.namespace, name=held.name),)
+            yield Remedy(change="pods", text=tell_leaving(pods, node), nodes=(node,), node_count=1, pods=pods)

@@ -1,0 +1,75 @@
+"""With how much less memory or cores a pod would fit: the most that does, and only what was tried."""
+
+from typing import Any
+
+import pytest
+from builders import NVIDIA, Engine, card, container, pod
+
+from gpuloom.engine.explanation.depth import Depth
+from gpuloom.engine.explanation.explain import explain, finish
+from gpuloom.engine.explanation.study import ExplanationScope
+from gpuloom.engine.request.demand import read_demand
+from gpuloom.wire.objects import Pod
+
+
+def tell(engine: Engine, asked: Pod) -> list[str]:
+    demand = read_demand(asked, NVIDIA, engine.options)
+    scope = ExplanationScope(engine.vendor_scheduler, tuple(engine.cluster.table.positions), pod=asked)
+    told = finish(explain(scope, demand, Depth())).remedies
+    return [remedy.text for remedy in told if remedy.change == "requests"]
+
+
+def share_two(**used: int) -> Engine:
+    """Two nodes of two cards of 16,384 MiB; n2 has more room on one card, n1 as much on both."""
+    engine = Engine({"n1": [card("a"), card("b")], "n2": [card("c"), card("d")]})
+    for node, uuid, part in (("n1", "a", 2), ("n1", "b", 2), ("n2", "c", 1), ("n2", "d", 3)):
+        engine.hold(node, uuid, by=uuid, **{name: amount * part for name, amount in used.items()})
+    return engine
+
+
+@pytest.mark.parametrize(
+    ("asks", "told"),
+    [
+        ({"gpu": 1, "gpumem": 16_000}, ["would fit on n2 with 12,384 MiB at most"]),
+        ({"gpu": 2, "gpumem": 16_000}, ["would fit on n1 with 8,384 MiB at most"]),
+        ({"gpu": 1, "gpumem": 60_000}, ["would fit on n2 with 12,384 MiB at most"]),
+        ({"gpu": 1, "gpumem-percentage": 90}, ["would fit on n2 with 12,384 MiB at most"]),
+        ({"gpu": 1, "gpumem": 12_384}, []),
+        ({"gpu": 3, "gpumem": 16_000}, []),
+    ],
+    ids=["one card", "two cards", "more than any card has", "by percentage", "fits", "too many cards"],
+)
+def test_the_most_memory_with_which_a_pod_fits_is_told(asks: dict[str, Any], told: list[str]) -> None:
+    assert tell(share_two(memory_mib=4000), pod(**asks)) == told
+
+
+@pytest.mark.parametrize(
+    ("asks", "told"),
+    [
+        ({"gpu": 1, "gpumem": 100, "gpucores": 90}, ["would fit on n2 with 70 % of the cores at most"]),
+        ({"gpu": 1, "gpumem": 100, "gpucores": 100}, ["would fit on n2 with 70 % of the cores at most"]),
+        ({"gpu": 2, "gpumem": 100, "gpucores": 60}, ["would fit on n1 with 40 % of the cores at most"]),
+    ],
+    ids=["some", "all", "of two cards"],
+)
+def test_the_most_cores_with_which_a_pod_fits_are_told(asks: dict[str, Any], told: list[str]) -> None:
+    assert tell(share_two(memory_mib=100, cores=30), pod(**asks)) == told
+
+
+def test_nothing_is_told_where_less_of_one_thing_is_not_enough() -> None:
+    assert tell(share_two(memory_mib=4000, cores=30), pod(gpu=1, gpumem=16_000, gpucores=90)) == []
+    full = Engine({"n1": [card("a")]})
+    full.hold("n1", "a", memory_mib=16_384, cores=100, by="x")
+    assert tell(full, pod(gpu=1, gpumem=100, gpucores=10)) == []
+
+
+def test_a_card_that_others_must_leave_alone_is_not_opened_by_asking_for_less() -> None:
+    engine = Engine({"n1": [card("a")]})
+    engine.hold("n1", "a", memory_mib=1000, cores=10, by="x")
+    alone = {"hami.io/gpu-scheduler-policy": "mutex"}
+    assert tell(engine, pod(gpu=1, gpumem=100, gpucores=95, annotations=alone)) == []
+
+
+def test_of_several_containers_none_is_told_to_ask_for_less() -> None:
+    asked = pod(container("a", gpu=1, gpumem=16_000), container("b", gpu=1, gpumem=16_000))
+    assert tell(share_two(memory_mib=4000), asked) == []
