@@ -18,9 +18,9 @@ from gpuloom.cli.evicting import confirm, evict_pod
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.client.clusters import open_cluster
 from gpuloom.engine.explanation.counting import tell_count
-from gpuloom.engine.state.ledger import card_id
 from gpuloom.kube import FULL_PODS, ApiError, KubeClient
 from gpuloom.kube.cordons import CardPlace, write_cordon
+from gpuloom.model.uuids import card_id
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.fullpods import FullPod
 from gpuloom.wire.objects import Pod

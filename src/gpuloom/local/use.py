@@ -3,7 +3,8 @@
 import zlib
 from collections.abc import Iterator
 
-from gpuloom.engine.state.ledger import Reservation, card_id
+from gpuloom.engine.state.ledger import Reservation
+from gpuloom.model.uuids import card_id
 from gpuloom.scheduler.parts import Parts
 from gpuloom.web.monitors.asking import MonitorAddress
 from gpuloom.wire.monitors import MonitorReport, ReportedCard, ReportedPod

@@ -1,4 +1,4 @@
-"""Cards by the beginning of their UUID, as people copy it from a table."""
+"""The ids of cards: of parts of them, and by their beginning, as people copy it from a table."""
 
 from collections.abc import Iterable
 
@@ -7,6 +7,11 @@ _MOST_NAMED = 3
 
 class AmbiguousUuidError(ValueError):
     """Several cards begin with what was given; the message names some of them."""
+
+
+def card_id(uuid: str) -> str:
+    """Return the card's own id of an id that may name a part of it, ``GPU-a[1-0]``."""
+    return uuid.partition("[")[0]
 
 
 def may_mean(text: str, uuid: str) -> bool:

@@ -4,15 +4,15 @@ import pytest
 from msgspec.structs import replace
 
 from gpuloom.cli.asking.running import choose_node, choose_pod
-from gpuloom.cli.asking.tables import draw_bar, format_age, format_share
+from gpuloom.cli.asking.tables import PODS, draw_bar, format_age, format_share
 from gpuloom.cli.asking.usage import COMPONENT, choose_monitors, read_metrics
 from gpuloom.cli.asking.utilization import CardUtilization, read_shown, sum_uses
 from gpuloom.cli.outcomes import CommandError
 from gpuloom.client.errors import AskingError, MisusedError, UnansweredError, UnknownObjectError
 from gpuloom.client.names import choose_card
 from gpuloom.client.served import ServedReader
-from gpuloom.engine.explanation.values import Amount
-from gpuloom.web.views.values import CardView, NodeDetail, NodeView, UsedView
+from gpuloom.engine.explanation.values import Amount, Given, PodName
+from gpuloom.web.views.values import CardView, NodeDetail, NodeView, PodView, UsedView
 from gpuloom.wire.objects import ObjectMeta, Pod, PodSpec
 
 METRICS = """\
@@ -24,6 +24,15 @@ hami_host_gpu_memory_used_bytes{node="n",device_index="1",device_uuid="GPU-b",de
 # TYPE hami_host_gpu_utilization_ratio gauge
 hami_host_gpu_utilization_ratio{node="n",device_index="0",device_uuid="GPU-a",device_type="L4"} 37
 """
+
+
+def test_parts_of_one_card_count_as_one_card() -> None:
+    shares = tuple(
+        Given(container="main", uuid=uuid, memory_mib=1, cores=1) for uuid in ("GPU-a[1-1]", "GPU-a[1-2]", "GPU-b")
+    )
+    pod = PodView(pod=PodName(namespace="default", name="p"), node="n1", standing="bound", shares=shares)
+    (column,) = [column for column in PODS.columns if column.heading == "CARDS"]
+    assert column.text(pod) == "2"
 
 
 def test_what_is_used_is_read_from_a_monitors_metrics() -> None:

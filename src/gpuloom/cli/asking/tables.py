@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from gpuloom.cli.asking.printing import Column, Table, Tone
 from gpuloom.engine.explanation.values import Amount, ContainerRequest
+from gpuloom.model.uuids import card_id
 from gpuloom.web.views.values import CardView, ModelView, NodeView, PendingView, PodView, QuotaView, WorkloadView
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.words import decode_time
@@ -166,7 +167,7 @@ PODS: Table[PodView] = Table(
         Column("NAME", lambda pod: pod.pod.name),
         Column("STATE", lambda pod: pod.standing),
         Column("NODE", lambda pod: pod.node),
-        Column("CARDS", lambda pod: str(len({share.uuid for share in pod.shares}))),
+        Column("CARDS", lambda pod: str(len({card_id(share.uuid) for share in pod.shares}))),
         Column("MEMORY(MiB)", lambda pod: f"{pod.memory_mib:,}"),
         Column("CORES(%)", lambda pod: str(pod.cores)),
         Column("AGE", lambda pod: format_age_since(pod.since), is_age=True),

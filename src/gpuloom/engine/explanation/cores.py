@@ -9,9 +9,9 @@ from typing import Literal
 import numpy as np
 
 from gpuloom.engine.state.cluster_state import ClusterState
-from gpuloom.engine.state.ledger import card_id
 from gpuloom.model.cards import WHOLE_CARD, Ints
 from gpuloom.model.request import Request
+from gpuloom.model.uuids import card_id
 from gpuloom.vendors.profile import Profile
 
 CoreUnit = Literal["%", "core", "compute unit"]

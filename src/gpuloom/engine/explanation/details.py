@@ -14,10 +14,11 @@ from gpuloom.engine.request.demand import Demand
 from gpuloom.engine.scoring.card_scores import part_cards, score_cards
 from gpuloom.engine.state.card_table import NO_NODE, CardTable
 from gpuloom.engine.state.closings import Closing
-from gpuloom.engine.state.ledger import Reservation, card_id
+from gpuloom.engine.state.ledger import Reservation
 from gpuloom.engine.state.vendor_state import VendorState
 from gpuloom.model.cards import Cards
 from gpuloom.model.request_columns import RequestColumns
+from gpuloom.model.uuids import card_id
 from gpuloom.vendors.profile import Profile
 
 

@@ -12,11 +12,11 @@ from gpuloom.engine.explanation.node_fork import NodeFork, fork_node
 from gpuloom.engine.explanation.rule_matrix import RuleMatrix, make_rule_matrix
 from gpuloom.engine.placement.quota_test import QuotaTest
 from gpuloom.engine.request.demand import ContainerDemand, Demand, Phase
-from gpuloom.engine.state.ledger import card_id
 from gpuloom.engine.state.usage import collapse, sum_for_quota
 from gpuloom.model.cards import Flags
 from gpuloom.model.request_columns import UNBOUNDED, Headroom
 from gpuloom.model.share import ContainerShares
+from gpuloom.model.uuids import card_id
 
 
 def in_order_of_placing(demand: Demand) -> list[int]:

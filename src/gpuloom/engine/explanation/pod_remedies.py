@@ -13,11 +13,11 @@ from gpuloom.engine.explanation.values import Remedy
 from gpuloom.engine.filtering.equivalence_class import classify
 from gpuloom.engine.filtering.per_card_request import make_request_columns
 from gpuloom.engine.request.demand import Demand, read_demand
-from gpuloom.engine.state.ledger import card_id
 from gpuloom.engine.state.usage import Usage, collapse, sum_for_quota
 from gpuloom.model.request import Request
 from gpuloom.model.request_columns import UNBOUNDED, Headroom
 from gpuloom.model.share import ContainerShares
+from gpuloom.model.uuids import card_id
 from gpuloom.wire.objects import Pod
 
 

@@ -14,6 +14,7 @@ from gpuloom.engine.explanation.values import (
     Policy,
     VendorVerdict,
 )
+from gpuloom.model.uuids import card_id
 
 VENDORS_TITLE = "what each vendor says, all of which must do on one node"
 _MOST_ALSO = 3
@@ -53,7 +54,7 @@ def _name_shares(explanation: Explanation, held: Held, listed: str) -> Iterator[
     for share in shown:
         whom = "" if share.container == before else f"for {share.container}: "
         before = share.container
-        yield f"{whom}{places.get(share.uuid.partition('[')[0], '')}{_tell_card_share(share)}"
+        yield f"{whom}{places.get(card_id(share.uuid), '')}{_tell_card_share(share)}"
     if more := len(held.shares) - len(shown):
         yield f"and {more:,} more{f' ({listed})' if listed else ''}"
 

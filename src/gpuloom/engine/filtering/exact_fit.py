@@ -6,10 +6,11 @@ from gpuloom.engine.filtering.rule_table import ALWAYS_ASKED, RULES
 from gpuloom.engine.filtering.rules import Adoption
 from gpuloom.engine.state.card_table import CardTable
 from gpuloom.engine.state.cluster_state import ClusterState
-from gpuloom.engine.state.ledger import Reservation, card_id
+from gpuloom.engine.state.ledger import Reservation
 from gpuloom.engine.state.usage import Usage
 from gpuloom.model.cards import UNDIVIDED
 from gpuloom.model.request_columns import UNBOUNDED, RequestColumns, ScoreRequest
+from gpuloom.model.uuids import card_id
 
 _BY_ADOPTION = {
     adoption: [rule.rejects for rule in (*RULES.values(), *ALWAYS_ASKED.values()) if rule.adoption is adoption]

@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from gpuloom.engine.state.ledger import card_id
+from gpuloom.model.uuids import card_id
 
 EVERY_CARD: Mapping[str, frozenset[str]] = MappingProxyType({})
 """All cards of a node, of whatever vendor."""

@@ -29,6 +29,7 @@ from gpuloom.engine.request.demand import Phase
 from gpuloom.engine.state.usage import NOTHING, Usage, collapse, run_at_once, sum_for_quota, usage_of
 from gpuloom.model.mig import MigAllocation
 from gpuloom.model.share import PodShares, Share, Tenancy, compact_shares, find_only
+from gpuloom.model.uuids import card_id
 
 CardKey = tuple[str, str, str]
 """Node name, vendor's word and card id."""
@@ -326,11 +327,6 @@ class Ledger:
             before = self.namespace_usage(reservation.namespace, vendor)
             self._in_namespace[reservation.namespace, vendor] = before + self._sum_up(vendor, usages)
         return (*by_card, *_name_parts(reservation))
-
-
-def card_id(uuid: str) -> str:
-    """Return the card's own id of an id that may name a part of it, ``GPU-a[1-0]``."""
-    return uuid.partition("[")[0]
 
 
 def sum_by_card(reservation: Reservation, by_vendor: Mapping[str, Mapping[str, Usage]]) -> Mapping[CardKey, Usage]:

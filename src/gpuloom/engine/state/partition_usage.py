@@ -4,10 +4,11 @@ from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpuloom.engine.state.ledger import Reservation, card_id
+from gpuloom.engine.state.ledger import Reservation
 from gpuloom.engine.state.partitions import GeometryPartition, Partition, PartitionError, ProfilePartition
 from gpuloom.model.card import Card
 from gpuloom.model.mig import MIG_MODE, MigAllocation
+from gpuloom.model.uuids import card_id
 from gpuloom.vendors.profile import Geometries, Profile
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.mig import decode_mig_instance

@@ -5,7 +5,8 @@ from collections.abc import Generator
 from gpuloom.engine.planning.defragmentation.plan import DefragmentationPlan, TidyingPlan
 from gpuloom.engine.planning.defragmentation.search import Progress
 from gpuloom.engine.planning.moving import MovingPod
-from gpuloom.engine.state.ledger import Reservation, card_id
+from gpuloom.engine.state.ledger import Reservation
+from gpuloom.model.uuids import card_id
 from gpuloom.scheduler.defragmentation.cluster import MovingCluster
 from gpuloom.scheduler.defragmentation.moving import Moving
 from gpuloom.wire.hostpods import HostPod

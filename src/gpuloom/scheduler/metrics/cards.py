@@ -8,7 +8,7 @@ import msgspec
 
 from gpuloom.engine.state.allocations import read_instances
 from gpuloom.engine.state.card_table import CardTable
-from gpuloom.engine.state.ledger import card_id
+from gpuloom.model.uuids import card_id
 from gpuloom.scheduler.metrics.series import Samples, Series
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.watch.quotas import QuotaHandler

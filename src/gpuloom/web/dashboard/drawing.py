@@ -11,7 +11,7 @@ from gpuloom.engine.explanation.counting import tell_count
 from gpuloom.engine.explanation.hosts import tell_host
 from gpuloom.engine.explanation.text import VENDORS_TITLE, count_ranked, tell_ask, tell_policy, tell_vendor
 from gpuloom.engine.explanation.values import Amount
-from gpuloom.engine.state.ledger import card_id
+from gpuloom.model.uuids import card_id
 from gpuloom.web.dashboard.amounts import tell_memory, tell_share_of_memory
 from gpuloom.web.dashboard.sparkline import draw_sparkline
 from gpuloom.web.dashboard.static import find_asset

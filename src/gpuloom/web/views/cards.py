@@ -8,9 +8,9 @@ from gpuloom.engine.explanation.cores import in_per_cent
 from gpuloom.engine.explanation.details import tell_closers
 from gpuloom.engine.explanation.values import Amount, Closer
 from gpuloom.engine.state.card_table import NO_NODE, CardTable
-from gpuloom.engine.state.ledger import Reservation, card_id
+from gpuloom.engine.state.ledger import Reservation
 from gpuloom.model.cards import BY_ADMINISTRATOR, BY_UNREADABLE
-from gpuloom.model.uuids import choose_uuid, may_mean
+from gpuloom.model.uuids import card_id, choose_uuid, may_mean
 from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
 from gpuloom.vendors.profile import Profile
 from gpuloom.web.views.nominated import list_on_node

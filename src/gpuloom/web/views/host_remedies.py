@@ -19,7 +19,7 @@ def find_host_remedies(
     source: Source, pod: Pod, hosts: Hosts, cards: CardsApart, shortages: Shortages
 ) -> Generator[None, None, tuple[Remedy, ...]]:
     """Say in steps with what other conditions, or without whom, a node would take the pod; not where others wait."""
-    kept = {one.node for one in source.state.nominations.that_bind(pod.metadata.uid, pod.priority)}
+    kept = source.state.nominations.nodes_kept_from(pod.metadata.uid, pod.priority)
     names = [name for name in cards.fitting if name not in kept]
     short = {name: lacks for name, lacks in shortages.items() if name not in kept}
     remedies = [*suggest_tolerations((yield from hosts.find_untolerated(source, names)))]

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from gpuloom.engine.explanation.values import PodName
-from gpuloom.engine.state.ledger import card_id
 from gpuloom.engine.state.nominations import Nomination
+from gpuloom.model.uuids import card_id
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.values import NominationView
 from gpuloom.wire.objects import Pod

@@ -8,8 +8,9 @@ from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.explanation.values import PodName
 from gpuloom.engine.planning.preemption.lowest_priorities import LowestPriorities
 from gpuloom.engine.state.card_table import CardTable
-from gpuloom.engine.state.ledger import Reservation, card_id
+from gpuloom.engine.state.ledger import Reservation
 from gpuloom.model.card import Card
+from gpuloom.model.uuids import card_id
 from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
 from gpuloom.scheduler.parts import Parts
 from gpuloom.scheduler.state import SchedulerState

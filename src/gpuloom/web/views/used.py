@@ -1,7 +1,8 @@
 """What is in use, beside what is allocated."""
 
 from gpuloom.engine.explanation.values import Amount
-from gpuloom.engine.state.ledger import Reservation, card_id
+from gpuloom.engine.state.ledger import Reservation
+from gpuloom.model.uuids import card_id
 from gpuloom.web.monitors.book import MeasuredUse
 from gpuloom.web.monitors.hours import Hour
 from gpuloom.web.views.source import Source

@@ -15,8 +15,9 @@ from gpuloom.engine.planning.defragmentation.card_sets import (
     find_card_sets,
 )
 from gpuloom.engine.state.card_table import CardTable
-from gpuloom.engine.state.ledger import Reservation, card_id
+from gpuloom.engine.state.ledger import Reservation
 from gpuloom.engine.state.usage import NOTHING, Usage
+from gpuloom.model.uuids import card_id
 
 _MOST_IN_ALL_SETS = 8
 """Of so many pods on a node all sets are given where its cards cannot be looked at one by one."""

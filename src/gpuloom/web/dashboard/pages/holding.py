@@ -3,7 +3,8 @@
 from collections.abc import Callable, Generator
 from typing import Any
 
-from gpuloom.engine.state.ledger import Reservation, card_id
+from gpuloom.engine.state.ledger import Reservation
+from gpuloom.model.uuids import card_id
 from gpuloom.web.api import WebApi
 from gpuloom.web.dashboard.asked import Asked, turn
 from gpuloom.web.dashboard.drawing import draw, draw_items
