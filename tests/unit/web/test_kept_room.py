@@ -66,7 +66,7 @@ async def test_so_many_pods_fit_as_leave_the_waiting_their_room(containers: int)
     assert (told.pods, placed) == (7 // containers, 7 // containers)
 
 
-@pytest.mark.parametrize(("priority", "changes"), [(0, []), (10, []), (20, ["memory", "pods"])])
+@pytest.mark.parametrize(("priority", "changes"), [(0, []), (10, []), (20, ["memory", "pods", "requests"])])
 async def test_what_would_help_is_told_where_no_room_is_kept_for_others(priority: int, changes: list[str]) -> None:
     player = await wait_on(1, pod("high", 9000, priority=10), pod("low", 8000))
     asked = msgspec.convert(pod("p", 5000, priority=priority), Pod)
