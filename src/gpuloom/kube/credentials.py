@@ -56,9 +56,7 @@ def load_default(path: str | None = None, context: str | None = None) -> Credent
     home_config = Path("~/.kube/config").expanduser()
     if home_config.exists():
         return load_kubeconfig(home_config, context)
-    raise CredentialsError(
-        f"no Kubernetes credentials: name a kubeconfig with --kubeconfig or KUBECONFIG, or create {home_config}"
-    )
+    raise CredentialsError(f"no Kubernetes credentials: name a kubeconfig, by KUBECONFIG too, or create {home_config}")
 
 
 def _service_account(server: str, directory: Path) -> Login:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from gpuloom.kube.errors import CredentialsError
 from gpuloom.kube.tls import TlsSettings, ssl_context
-from gpuloom.kube.tokens import FixedProof, Proof, ProofSource
+from gpuloom.kube.tokens import FixedProof, Proof, ProofSource, trim
 
 _NO_HOST = frozenset(' \\<>"^`{|}')
 """Characters that no host's name has."""
@@ -49,14 +49,10 @@ def read_server(url: str) -> tuple[str, str]:
         host = read.hostname if read.port != 0 else None
     except ValueError:
         host = None
-    if (
-        not host
-        or read.query
-        or read.fragment
-        or read.scheme not in {"http", "https"}
-        or not set(host).isdisjoint(_NO_HOST)
-    ):
+    if not host or read.scheme not in {"http", "https"} or not set(host).isdisjoint(_NO_HOST):
         raise ValueError(f"{url!r} is no http or https URL: correct it")
+    if read.query or read.fragment:
+        raise ValueError(f"{url!r} is more than an address: leave out what begins with ? or #")
     return read.scheme, host
 
 
@@ -109,7 +105,7 @@ class Credentials:
     async def access(self) -> Access:
         """Return what to present now; raises :class:`CredentialsError`. Keeps the TLS context while nothing changes."""
         login = self._login
-        proof = await login.source.proof() if login.keeps_secrets else Proof()
+        proof = trim(await login.source.proof()) if login.keeps_secrets else Proof()
         if self._access is None or self._access.proof != proof:
             self._access = self._present(login, proof)
         return self._access

@@ -3,7 +3,7 @@
 Programs that hand out tokens are in :mod:`gpuloom.kube.execplugin`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -17,6 +17,17 @@ class Proof:
     token: str = ""
     certificate: bytes = b""
     key: bytes = b""
+
+
+def trim(proof: Proof) -> Proof:
+    """Take space and line ends off a token, as they come with files and variables.
+
+    Raises CredentialsError, which does not tell the token, when a header cannot have it.
+    """
+    token = proof.token.strip()
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise CredentialsError("the token has characters that no token has: copy it anew, in one line")
+    return proof if token == proof.token else replace(proof, token=token)
 
 
 class ProofSource(Protocol):

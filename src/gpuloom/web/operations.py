@@ -8,7 +8,7 @@ import msgspec
 
 from gpuloom import __version__
 from gpuloom.engine.explanation.values import Explanation, Value
-from gpuloom.web.place import API_ROOT
+from gpuloom.web.place import API_ROOT, TOKEN_HEADER
 from gpuloom.web.views.values import (
     CardView,
     DecisionView,
@@ -112,12 +112,15 @@ def describe_api() -> bytes:
             "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
         },
         "servers": [{"url": API_ROOT}],
-        "security": [{"bearer": []}],
+        "security": [{"bearer": []}, {"token": []}],
         "paths": {operation.path: {operation.method: _describe(operation)} for operation in OPERATIONS}
         | {"/recording": {"get": _describe_recording()}},
         "components": {
             "schemas": {**schemas, "Status": _STATUS},
-            "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {
+                "bearer": {"type": "http", "scheme": "bearer"},
+                "token": {"type": "apiKey", "in": "header", "name": TOKEN_HEADER},
+            },
         },
     }
     return msgspec.json.encode(document)

@@ -216,7 +216,7 @@ async def test_the_apis_own_root_may_end_the_address(stage: Stage) -> None:
 
 @pytest.mark.parametrize("end", ["?x=1", "/#nodes"])
 async def test_an_address_has_no_query(stage: Stage, end: str) -> None:
-    with pytest.raises(MisusedError, match=r"is no http or https URL: correct it$"):
+    with pytest.raises(MisusedError, match=r"more than an address: leave out what begins with \? or #$"):
         await ask(stage, SchedulerClient.nodes, server=f"{stage.cluster.pages_url}{end}")
 
 
@@ -235,6 +235,26 @@ async def test_a_token_that_is_refused_has_an_error_of_its_own(stage: Stage, tmp
     flags = {"found": {}, "named": {"service": "gpu-system/gpuloom-web"}, "direct": {"server": stage.cluster.pages_url}}
     with pytest.raises(UnauthenticatedError, match=r"log in anew|get a new one"):
         await ask(stage, SchedulerClient.overview, kubeconfig=str(config), **flags[way])
+
+
+@pytest.mark.parametrize("token", ["\u00e9", "two\nlines", "two words"])
+@pytest.mark.parametrize("way", ["direct", "found"])
+async def test_what_is_no_token_is_refused_and_not_shown(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, token: str, way: str
+) -> None:
+    config = tmp_path / "kubeconfig"
+    stage.cluster.server.write_kubeconfig(config, token=token)
+    if way == "direct":
+        monkeypatch.setenv("GPULOOM_TOKEN", token)
+    flags = {"server": stage.cluster.pages_url} if way == "direct" else {}
+    with pytest.raises(UnansweredError, match="characters that no token has: copy it anew, in one line") as raised:
+        await ask(stage, SchedulerClient.overview, kubeconfig=str(config), **flags)
+    assert token not in str(raised.value)
+
+
+async def test_a_line_end_behind_a_token_is_left_out(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GPULOOM_TOKEN", f"{stage.cluster.server.token}\n")
+    assert len(await ask(stage, SchedulerClient.nodes, server=stage.cluster.pages_url)) == 2
 
 
 async def test_wrong_parameters_are_told_apart_from_silence(stage: Stage, tmp_path: Path) -> None:

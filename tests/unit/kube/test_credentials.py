@@ -56,10 +56,10 @@ async def test_a_context_can_be_chosen(tmp_path: Path) -> None:
 
 async def test_a_token_file_is_relative_to_the_kubeconfig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "deep").mkdir()
-    (tmp_path / "deep" / "token").write_text("from the file\n")
+    (tmp_path / "deep" / "token").write_text("from-the-file\n")
     write(tmp_path / "deep" / "config", user={"tokenFile": "token", "token": "not this"})
     monkeypatch.chdir(tmp_path)
-    assert await token_of(load_kubeconfig("deep/config")) == "from the file"
+    assert await token_of(load_kubeconfig("deep/config")) == "from-the-file"
 
 
 async def test_several_files_are_merged_and_the_first_wins(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_no_credentials_at_all_say_what_to_do(bare: Path) -> None:
-    with pytest.raises(CredentialsError, match="name a kubeconfig with --kubeconfig or KUBECONFIG, or create"):
+    with pytest.raises(CredentialsError, match="name a kubeconfig, by KUBECONFIG too, or create"):
         load_default()
 
 
