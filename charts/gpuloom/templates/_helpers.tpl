@@ -120,7 +120,7 @@ with the pod. Only containers that talk to the API server mount it: nothing is m
 {{- $tested := include "gpuloom.testedKubernetes" . -}}
 {{- $known := or (.Capabilities.APIVersions.Has "v1/Pod") (gt (int $said.Patch) 0) $said.Prerelease -}}
 {{- $version := printf "v%d.%d.%d" $said.Major $said.Minor $said.Patch -}}
-{{- if or $known (lt (int $said.Minor) (int (semver $tested).Minor)) -}}
+{{- if or $known (semverCompare (printf "<%s" (regexReplaceAll "[.][0-9]+$" $tested ".0")) (printf "%d.%d.0" $said.Major $said.Minor)) -}}
 {{- $version -}}
 {{- else -}}
 {{- $tested -}}

@@ -160,10 +160,11 @@ def give_rules(helm: Helm, values: dict[str, Any]) -> tuple[Any, list[dict[str, 
 
 
 @pytest.mark.chart
-def test_the_chart_gives_the_rules_to_the_operator_with_links_to_their_help(helm: Helm) -> None:
+@pytest.mark.parametrize("end", ["", "#an-alert-fires"])
+def test_the_chart_gives_the_rules_to_the_operator_with_links_to_their_help(helm: Helm, end: str) -> None:
     assert [one for one in helm.template({}) if one["kind"] == "PrometheusRule"] == []
     metadata, rules = give_rules(
-        helm, {"labels": {"release": "kube-prometheus"}, "runbookURL": "https://wiki.example/gpus"}
+        helm, {"labels": {"release": "kube-prometheus"}, "runbookURL": f"https://wiki.example/gpus{end}"}
     )
     assert metadata["labels"]["release"] == "kube-prometheus"
     links = {rule["alert"]: rule["annotations"].pop("runbook_url") for rule in rules}

@@ -71,6 +71,7 @@ def test_kube_scheduler_comes_from_kubernetes_registry_wherever_gpulooms_images_
         ("1.31", "v1.31.0"),
         (GUESSED, TESTED),
         ("v1.99.0", TESTED),
+        ("2.0", TESTED),
     ],
 )
 def test_a_version_that_nobody_said_gives_the_tested_kube_scheduler_and_never_a_newer_one(

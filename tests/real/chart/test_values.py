@@ -161,6 +161,10 @@ def test_a_value_that_cannot_be_meant_is_refused_with_its_place(helm: Helm, valu
             {"scheduler": {"certManager": {"issuerRef": {"name": "corp"}}}},
             "scheduler.certManager.issuerRef.name is corp, but without scheduler.certManager.enabled=true no issuer",
         ),
+        (
+            {"scheduler": {"certManager": {"enabled": True, "issuerRef": {"kind": "ClusterIssuer"}}}},
+            "scheduler.certManager.issuerRef.kind is ClusterIssuer, but it has no name",
+        ),
         ({"resourceName": ""}, "name the resource, or set devicePlugin.enabled=false"),
         (
             {"device-config": {"content": "nvidia:\namd: {resourceCountName: amd.com/gpu}"}},
@@ -173,24 +177,52 @@ def test_a_value_that_cannot_be_meant_is_refused_with_its_place(helm: Helm, valu
             )
             for config, complaint in (
                 ('{"nodeconfig": [}', " is not JSON: invalid character '}'"),
-                ("nodeconfig: []", " is not JSON: invalid character"),
+                ("nodeconfig: []", ' must be {"nodeconfig": [...]} with a list of nodes, but is nodeconfig: []'),
                 ('{"nodeconfig": []} x', " is not JSON: invalid character 'x' after top-level value"),
-                ("[]", " is not JSON: json: cannot unmarshal array"),
-                ('{"nodes": []}', ' must be {"nodeconfig": [...]} with a list of nodes, but has {"nodes":[]}'),
+                ("[]", ' must be {"nodeconfig": [...]} with a list of nodes, but is []'),
+                ('{"nodes": []}', " has the unknown key nodes, known is nodeconfig"),
+                ('{"nodeconfig": [], "extra": 1}', " has the unknown key extra, known is nodeconfig"),
+                ('{"nodeconfig": [{"devicesplitcount": 4}]}', " has an entry that names no node: "),
                 ('{"nodeconfig": {"name": "a"}}', ' must be {"nodeconfig": [...]} with a list of nodes, but has'),
                 ('{"nodeconfig": ["a"]}', ' has no object for a node: "a"'),
                 (
                     '{"nodeconfig": [{"name": "a"}, {"name": "b", "devicesplitCounts": 4}]}',
                     " has the unknown key devicesplitCounts, known are devicecorescaling, devicememoryscaling, devices",
                 ),
-                ('{"nodeconfig": [{"devicesplitcount": "4"}]}', ': devicesplitcount must be a number, not "4"'),
-                ('{"nodeconfig": [{"libcudaloglevel": 1}]}', ": libcudaloglevel must be text, not 1"),
-                ('{"nodeconfig": [{"filterdevices": []}]}', ": filterdevices must be an object, not []"),
                 (
-                    '{"nodeconfig": [{"filterdevices": {"ids": []}}]}',
+                    '{"nodeconfig": [{"name": "a", "devicesplitcount": "4"}]}',
+                    ': devicesplitcount must be a number, not "4"',
+                ),
+                ('{"nodeconfig": [{"name": "a", "libcudaloglevel": 1}]}', ": libcudaloglevel must be text, not 1"),
+                ('{"nodeconfig": [{"name": "a", "filterdevices": []}]}', ": filterdevices must be an object, not []"),
+                (
+                    '{"nodeconfig": [{"name": "a", "filterdevices": {"ids": []}}]}',
                     " has the unknown key filterdevices.ids, known are ",
                 ),
-                ('{"nodeconfig": [{"filterdevices": {"index": 3}}]}', ": filterdevices.index must be a list, not 3"),
+                (
+                    '{"nodeconfig": [{"name": "a", "filterdevices": {"index": 3}}]}',
+                    ": filterdevices.index must be a list, not 3",
+                ),
+                (
+                    '{"nodeconfig": [{"name": "a", "filterdevices": {"index": ["0"]}}]}',
+                    ': filterdevices.index of node a must be a list of numbers, but has "0"',
+                ),
+                (
+                    '{"nodeconfig": [{"name": "a", "devicesplitcount": -4}]}',
+                    ": devicesplitcount of node a must be a whole number of 0 or more, not -4",
+                ),
+                (
+                    '{"nodeconfig": [{"name": "a", "devicesplitcount": 4.5}]}',
+                    ": devicesplitcount of node a must be a whole number of 0 or more, not 4.5",
+                ),
+                *(
+                    (f'{{"nodeconfig": [{{"name": "a", "{key}": "{value}"}}]}}', f": {key} of node a must be {allowed}")
+                    for key, value, allowed in (
+                        ("operatingmode", "MIG", "hami-core, mig, not MIG"),
+                        ("migstrategy", "foo", "none, single, mixed, not foo"),
+                        ("libcudaloglevel", "9", "0, 1, 3, 4, not 9"),
+                    )
+                ),
             )
         ),
         ({"devicePlugin": {"libPath": "/opt/vgpu"}}, "must be global.gpuHookPath with /vgpu behind it"),

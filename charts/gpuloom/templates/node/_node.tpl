@@ -51,15 +51,25 @@ readOnlyRootFilesystem: true
   "enablenumatopology" "bool" "enablegetpreferredallocation" "bool" "filterdevices" "map"
 -}}
 {{- $words := dict "string" "text" "float64" "a number" "bool" "true or false" "map" "an object" "slice" "a list" -}}
+{{- $shown := dict "operatingmode" (list "" "hami-core" "mig") "migstrategy" (list "" "none" "single" "mixed") "libcudaloglevel" (list "" "0" "1" "3" "4") -}}
+{{- if not (hasPrefix "{" (trim $text)) -}}
+{{- fail (printf "%s must be {\"nodeconfig\": [...]} with a list of nodes, but is %s" $name (trunc 100 $text)) -}}
+{{- end -}}
 {{- $config := fromJson $text -}}
 {{- with $config.Error }}{{ fail (printf "%s is not JSON: %s" $name .) }}{{ end -}}
 {{- range $key, $entries := $config -}}
-{{- if or (ne (lower $key) "nodeconfig") (not (kindIs "slice" $entries)) -}}
+{{- if ne (lower $key) "nodeconfig" -}}
+{{- fail (printf "%s has the unknown key %s, known is nodeconfig" $name $key) -}}
+{{- end -}}
+{{- if not (kindIs "slice" $entries) -}}
 {{- fail (printf "%s must be {\"nodeconfig\": [...]} with a list of nodes, but has %s" $name (dict $key $entries | toJson | trunc 100)) -}}
 {{- end -}}
 {{- range $entry := $entries -}}
 {{- if not (kindIs "map" $entry) }}{{ fail (printf "%s has no object for a node: %s" $name (toJson $entry | trunc 100)) }}{{ end -}}
 {{- $places := list (list "" $kinds $entry) -}}
+{{- $named := "" -}}
+{{- range $key, $value := $entry }}{{ if eq (lower $key) "name" }}{{ $named = $value }}{{ end }}{{ end -}}
+{{- if not $named }}{{ fail (printf "%s has an entry that names no node: %s" $name (toJson $entry | trunc 100)) }}{{ end -}}
 {{- range $key, $filter := $entry -}}
 {{- if and (eq (lower $key) "filterdevices") (kindIs "map" $filter) -}}
 {{- $places = append $places (list "filterdevices." (dict "uuid" "slice" "index" "slice") $filter) -}}
@@ -73,6 +83,19 @@ readOnlyRootFilesystem: true
 {{- end -}}
 {{- if not (kindIs "invalid" $value | or (kindIs $wanted $value)) -}}
 {{- fail (printf "%s: %s%s must be %s, not %s" $name (index $place 0) $key (get $words $wanted) (toJson $value | trunc 100)) -}}
+{{- end -}}
+{{- $allowed := get $shown (lower $key) -}}
+{{- if and $allowed (kindIs "string" $value) (not (has $value $allowed)) -}}
+{{- fail (printf "%s: %s of node %s must be %s, not %s" $name $key $named (rest $allowed | join ", ") $value) -}}
+{{- end -}}
+{{- if and (has (lower $key) (list "devicesplitcount" "preconfigureddevicememory")) (kindIs "float64" $value) (or (lt $value 0.0) (ne (floor $value) $value)) -}}
+{{- fail (printf "%s: %s of node %s must be a whole number of 0 or more, not %s" $name $key $named (toJson $value)) -}}
+{{- end -}}
+{{- if kindIs "slice" $value -}}
+{{- $kind := eq (lower $key) "index" | ternary "float64" "string" -}}
+{{- range $value -}}
+{{- if not (kindIs $kind .) }}{{ fail (printf "%s: %s%s of node %s must be a list of %s, but has %s" $name (index $place 0) $key $named (eq $kind "string" | ternary "text" "numbers") (toJson . | trunc 100)) }}{{ end -}}
+{{- end -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
