@@ -220,6 +220,13 @@ async def test_taint(kubectl: Kubectl, api: Client, trainer: Any) -> None:
     assert taints == [{"effect": "NoSchedule", "key": "gpu", "value": "yes"}]
 
 
+async def test_one_taint_of_two_is_taken_away(kubectl: Kubectl, api: Client, trainer: Any) -> None:
+    await kubectl.good("taint", "node", "n1", "gpu=yes:NoSchedule", "disk=slow:NoSchedule")
+    await kubectl.good("taint", "node", "n1", "gpu-")
+    taints = (await api.get("/api/v1/nodes/n1"))["spec"]["taints"]
+    assert taints == [{"effect": "NoSchedule", "key": "disk", "value": "slow"}]
+
+
 async def test_delete_without_waiting_begins_termination(kubectl: Kubectl, trainer: Any) -> None:
     out = await kubectl.good("delete", "pod", "trainer", "--wait=false")
     assert out.startswith('pod "trainer" deleted')

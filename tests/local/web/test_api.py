@@ -270,8 +270,8 @@ async def test_decisions_are_told_newest_first(pages: Pages) -> None:
 async def test_a_decision_that_found_a_node_says_that_other_nodes_reasons_were_not_looked_for(pages: Pages) -> None:
     await pages.site.register("n2", card("n2", memory_mib=10))
     await pages.site.choose(await pages.site.submit("small"), "n1", "n2")
-    assert "not looked for" in await pages.read("/decisions")
-    assert "is looked for only where no node fits" in await pages.read("/decisions/1")
+    assert "1 node not looked into" in await pages.read("/decisions")
+    assert "Why 1 other node did not fit was not looked into" in await pages.read("/decisions/1")
 
 
 async def test_a_decision_that_is_not_remembered_and_one_that_is_none_are_told_apart(pages: Pages) -> None:

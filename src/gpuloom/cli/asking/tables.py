@@ -170,7 +170,7 @@ PODS: Table[PodView] = Table(
         Column("CARDS", lambda pod: str(len({card_id(share.uuid) for share in pod.shares}))),
         Column("MEMORY(MiB)", lambda pod: f"{pod.memory_mib:,}"),
         Column("CORES(%)", lambda pod: str(pod.cores)),
-        Column("AGE", lambda pod: format_age_since(pod.since), is_age=True),
+        Column("SINCE", lambda pod: format_age_since(pod.since), is_age=True),
         Column("USED(MiB)", _memory_used, is_wide=True),
         Column("LOAD(%)", _load, is_wide=True),
         Column("UUIDS", _uuids, is_wide=True),

@@ -3,13 +3,14 @@
 Only of pods of which one container asks for cards, of cards that are not divided, and where a card gives what is asked.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator
 
 import msgspec
 import numpy as np
 
 from gpuloom.engine.explanation.cores import unit_of_cores
-from gpuloom.engine.explanation.node_fork import Question, Steps
+from gpuloom.engine.explanation.hosts import tell_one_of
+from gpuloom.engine.explanation.node_fork import Question, Steps, count_fitting
 from gpuloom.engine.explanation.obstacle import in_order_of_placing
 from gpuloom.engine.explanation.rule_matrix import RuleMatrix
 from gpuloom.engine.explanation.values import Remedy
@@ -28,19 +29,20 @@ def find_less(question: Question) -> Steps:
         return ()
     cards, request, found = matrix.cards, matrix.request, []
     free = cards.total_memory_mib - cards.used_memory_mib
-    for node, amount in _most_there(question, _blocked_by_memory(matrix), free, matrix.required.memory_mib):
+    for amount in _most_there(question, _blocked_by_memory(matrix), free, matrix.required.memory_mib):
         yield
         asked = msgspec.structs.replace(request, memory_mib=amount, memory_percentage=PERCENTAGE_NOT_SET)
-        if _fits(question, node, asked):
-            found.append(_tell(node, f"{amount:,} MiB"))
+        if told := (yield from _try(question, asked, f"{amount:,} MiB")):
+            found.append(told)
             break
     if unit_of_cores(profile) != "%":
         return tuple(found)
     wanted = np.broadcast_to(matrix.required.cores, free.shape)
-    for node, amount in _most_there(question, _blocked_by_cores(matrix), cards.total_cores - cards.used_cores, wanted):
+    for amount in _most_there(question, _blocked_by_cores(matrix), cards.total_cores - cards.used_cores, wanted):
         yield
-        if _fits(question, node, msgspec.structs.replace(request, cores=amount)):
-            found.append(_tell(node, f"{amount} % of the cores"))
+        asked = msgspec.structs.replace(request, cores=amount)
+        if told := (yield from _try(question, asked, f"{amount} % of the cores")):
+            found.append(told)
             break
     return tuple(found)
 
@@ -61,30 +63,30 @@ def _blocked_by(matrix: RuleMatrix, bits: int) -> Flags:
     return (matrix.bits >= 0) & ((matrix.bits & ~bits) == 0) & (matrix.cards.division == UNDIVIDED)
 
 
-def _most_there(question: Question, cards: Flags, free: Ints, wanted: Ints) -> Iterator[tuple[str, int]]:
-    """Give nodes with what each of as many of their cards as are needed has free, most first; less than is wanted."""
+def _most_there(question: Question, cards: Flags, free: Ints, wanted: Ints) -> list[int]:
+    """Give what each of as many cards of a node as are needed has free, most first; less than is wanted."""
     matrix = question.matrix
-    rows = np.flatnonzero(cards & (free > 0))
+    is_open = np.array([name in question.nodes for name in matrix.table.names], bool)
+    rows = np.flatnonzero(cards & (free > 0) & is_open[matrix.cards.node])
     order = rows[np.lexsort((-free[rows], matrix.cards.node[rows]))]
     places, first, count = np.unique(matrix.cards.node[order], return_index=True, return_counts=True)
     needs = np.maximum(matrix.needs()[places], 1)
     enough = count >= needs
     last = order[first[enough] + needs[enough] - 1]
-    last = last[free[last] < wanted[last]]
-    for row in last[np.lexsort((matrix.cards.node[last], -free[last]))].tolist()[:_MOST_TRIED]:
-        name = matrix.table.names[int(matrix.cards.node[row])]
-        if name in question.nodes:
-            yield name, int(free[row])
+    amounts: list[int] = np.unique(free[last[free[last] < wanted[last]]]).tolist()
+    return amounts[: -_MOST_TRIED - 1 : -1]
 
 
-def _fits(question: Question, node: str, request: Request) -> bool:
+def _try(question: Question, request: Request, amount: str) -> Generator[None, None, Remedy | None]:
+    """Ask for room with another request of the only container, and say where there would be."""
     containers = tuple(
         one if one.request is None else msgspec.structs.replace(one, request=request)
         for one in question.demand.containers
     )
-    asked: Demand = msgspec.structs.replace(question.demand, containers=containers)
-    return question.fork_node(node).fits(asked)
-
-
-def _tell(node: str, amount: str) -> Remedy:
-    return Remedy(change="requests", text=f"would fit on {node} with {amount} at most", nodes=(node,), node_count=1)
+    demand: Demand = msgspec.structs.replace(question.demand, containers=containers)
+    decision = question.decide(demand, question.headroom)
+    if decision.node is None:
+        return None
+    fitting = yield from count_fitting(decision)
+    text = f"would fit on {tell_one_of(decision.node, fitting)} with {amount} at most"
+    return Remedy(change="requests", text=text, nodes=(decision.node,), node_count=fitting)

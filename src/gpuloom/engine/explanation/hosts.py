@@ -42,15 +42,16 @@ def tell_one_of(node: str, count: int) -> str:
     return f"{node} or {tell_count(more, 'other')}" if more else node
 
 
-def tell_shortage(shortages: Shortages) -> tuple[str, ...]:
-    """Say of what the pod asks for more than any of these nodes has free."""
+def tell_shortage(shortages: Shortages, refusing: int) -> tuple[str, ...]:
+    """Say of what the pod asks for more than any of these nodes has free; others of the ``refusing`` lack more."""
     found = []
+    others = "" if len(shortages) == refusing else " of those that lack nothing else"
     for name in COUNTED:
         short = [one for shorts in shortages.values() for one in shorts if one.name == name]
         if short and len(short) == len(shortages):
             most = max(short, key=lambda one: (one.free, one.has))
             there = f"{tell_there(name, max(most.free, 0)).partition(' ')[0]} of {tell_there(name, most.has)}"
-            found.append(f"it asks for {tell_asked(name, most.asked)}, and the node with most free has {there}")
+            found.append(f"it asks for {tell_asked(name, most.asked)}, and the node with most free{others} has {there}")
     return tuple(found)
 
 

@@ -61,6 +61,12 @@ def fork_node(scheduler: VendorScheduler, node: str, headroom: Headroom, *, with
     return NodeFork(node, VendorScheduler(state, scheduler.compiled, scheduler.options), headroom)
 
 
+def count_fitting(decision: Decision) -> Generator[None, None, int]:
+    """Count the nodes that would do: of pods of several containers that is found out node by node."""
+    yield from decision.complete()
+    return len(decision.fitting)
+
+
 Steps = Generator[None, None, tuple[Remedy, ...]]
 
 
@@ -82,6 +88,11 @@ class Question:
     def missing(self) -> Ints:
         """How many more cards must do at least for the container that is placed first, by position of the node."""
         return np.maximum(self.matrix.needs() - self.matrix.fitting(), 1)
+
+    def decide(self, demand: Demand, headroom: Headroom) -> Decision:
+        """Ask for room on any of the nodes, of the cluster as it is."""
+        names = tuple(name for name in self.scheduler.state.table.positions if name in self.nodes)
+        return self.scheduler.decide(demand, self.scheduler.look_up(names), headroom=headroom)
 
     def fork_node(self, node: str) -> NodeFork:
         """Fork off a node to try something on, without the pod itself."""

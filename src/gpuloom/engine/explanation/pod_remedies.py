@@ -1,6 +1,6 @@
 """What would help a pod beside its cards: other annotations of its own, more of its namespace's quota. All is tried."""
 
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -8,11 +8,11 @@ from msgspec.structs import replace
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.explanation.cores import unit_of_cores
 from gpuloom.engine.explanation.hosts import tell_one_of
-from gpuloom.engine.explanation.node_fork import Question, Steps
+from gpuloom.engine.explanation.node_fork import Question, Steps, count_fitting
 from gpuloom.engine.explanation.values import Remedy
 from gpuloom.engine.filtering.equivalence_class import classify
 from gpuloom.engine.filtering.per_card_request import make_request_columns
-from gpuloom.engine.request.demand import Demand, read_demand
+from gpuloom.engine.request.demand import read_demand
 from gpuloom.engine.state.usage import Usage, collapse, sum_for_quota
 from gpuloom.model.request import Request
 from gpuloom.model.request_columns import UNBOUNDED, Headroom
@@ -38,7 +38,7 @@ def find_annotations(question: Question) -> Steps:
             decision, without = found, rest
     if decision is None or decision.node is None:
         return ()
-    fitting = yield from _count_fitting(decision)
+    fitting = yield from count_fitting(decision)
     words = "annotation" if len(without) == 1 else "annotations"
     text = f"fits on {tell_one_of(decision.node, fitting)} without the {words} {' and '.join(without)}"
     return (Remedy(change="annotation", text=text, nodes=(decision.node,), node_count=fitting),)
@@ -49,7 +49,7 @@ def _decide_without(question: Question, pod: Pod, keys: Collection[str]) -> Deci
     annotations = {key: value for key, value in pod.annotations.items() if key not in keys}
     other = replace(pod, metadata=replace(pod.metadata, annotations=annotations))
     demand = read_demand(other, question.scheduler.profile, question.scheduler.options)
-    decision = _decide(question, demand, question.headroom) if demand.asks else None
+    decision = question.decide(demand, question.headroom) if demand.asks else None
     return None if decision is None or decision.node is None else decision
 
 
@@ -59,7 +59,7 @@ def find_quota(question: Question) -> Steps:
     if headroom == UNBOUNDED:
         return ()
     yield
-    unbounded = _decide(question, question.demand, UNBOUNDED)
+    unbounded = question.decide(question.demand, UNBOUNDED)
     if unbounded.node is None:
         return ()
     for needed in _needs_of_quota(question, unbounded):
@@ -68,9 +68,9 @@ def find_quota(question: Question) -> Steps:
             continue
         yield
         raised = Headroom(headroom.memory_mib + more.memory_mib, headroom.cores + more.cores)
-        decision = _decide(question, question.demand, raised)
+        decision = question.decide(question.demand, raised)
         if decision.node is not None:
-            fitting = yield from _count_fitting(decision)
+            fitting = yield from count_fitting(decision)
             return (_tell_quota(question, more, decision.node, fitting),)
     return ()
 
@@ -117,15 +117,3 @@ def _asked(question: Question, decision: Decision, place: int, request: Request)
 def _sum(question: Question, shares: Sequence[ContainerShares]) -> Usage:
     held = sum_for_quota(collapse(shares, question.demand.phases).values(), bits=question.scheduler.profile.fit.bits)
     return Usage(0, held.memory_mib, held.cores)
-
-
-def _decide(question: Question, demand: Demand, headroom: Headroom) -> Decision:
-    scheduler = question.scheduler
-    names = tuple(name for name in scheduler.state.table.positions if name in question.nodes)
-    return scheduler.decide(demand, scheduler.look_up(names), headroom=headroom)
-
-
-def _count_fitting(decision: Decision) -> Generator[None, None, int]:
-    """Count the nodes that would do: of pods of several containers that is found out node by node."""
-    yield from decision.complete()
-    return len(decision.fitting)

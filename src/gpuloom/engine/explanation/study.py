@@ -241,7 +241,7 @@ class Study:
 
     def _notes(self) -> list[str]:
         """Say what no change of the cluster's use would mend."""
-        return list(tell_limits(self.matrix)) if self.outcome == "does not fit" else []
+        return list(tell_limits(self.matrix, self.scope.barred)) if self.outcome == "does not fit" else []
 
 
 def _know_other_vendors(

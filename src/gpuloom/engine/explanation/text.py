@@ -18,6 +18,7 @@ from gpuloom.model.uuids import card_id
 
 VENDORS_TITLE = "what each vendor says, all of which must do on one node"
 _MOST_ALSO = 3
+_MOST_ASKS = 3
 _MOST_REASONS = 2
 _MOST_SHARES = 4
 _OF_THE_POD = ("asks ", "would ")
@@ -39,7 +40,9 @@ def _tell_most(explanation: Explanation, listed: str) -> str:
     if explanation.held is not None and explanation.held.shares:
         return f"it has {'; '.join(_name_shares(explanation, explanation.held, listed))}"
     if explanation.outcome in {"fits", "held back"} and explanation.fitting and not explanation.notes:
-        why = "; ".join(map(tell_ask, explanation.asks[:1]))
+        more = len(explanation.asks) - _MOST_ASKS
+        told = [*map(tell_ask, explanation.asks[:_MOST_ASKS])]
+        why = "; ".join([*told, f"and {more:,} more ask"] if more > 0 else told)
     else:
         why = "; ".join(filter(None, _tell_obstacles(explanation)))
     return "; ".join(filter(None, (why, remedy)))

@@ -22,7 +22,6 @@ MERGE_KEYS = MappingProxyType(
         "env": "name",
         "initContainers": "name",
         "ownerReferences": "uid",
-        "taints": "key",
         "volumeMounts": "mountPath",
         "volumes": "name",
         "webhooks": "name",
@@ -30,7 +29,7 @@ MERGE_KEYS = MappingProxyType(
 )
 """Lists that a strategic patch merges by a key."""
 
-REPLACED_LISTS = frozenset({"tolerations", "containerStatuses", "initContainerStatuses"})
+REPLACED_LISTS = frozenset({"taints", "tolerations", "containerStatuses", "initContainerStatuses"})
 """Lists of objects that a strategic patch replaces as a whole."""
 
 

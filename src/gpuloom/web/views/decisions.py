@@ -59,4 +59,5 @@ def view_decision(source: Source, decided: PastDecision, most_names: int = _MOST
         ),
         reasons=count_reasons(decision.refusals),
         refused=group_refusals(decision.refusals, {}, most_names),
+        unexplained=decision.candidates - len(decision.fitting) - len(decision.refusals),
     )

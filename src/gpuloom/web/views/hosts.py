@@ -99,7 +99,7 @@ class Hosts:
         return msgspec.structs.replace(
             verdict,
             further=count_host_reasons(further.values()),
-            shortage=tell_shortage(shortages),
+            shortage=tell_shortage(shortages, len(names)),
             unjudged=self.unjudged,
             last_words=self.last_words,
         )

@@ -1,6 +1,6 @@
 """Pods with cards, and pods that wait for some."""
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -176,10 +176,10 @@ def _ask(
     why = "; ".join(filter(None, told))
     nowhere = tell_nowhere(len(names))
     if not cards.fitting:
-        nowhere = "; it ".join([nowhere, *_find_limits(source, demands)])
+        nowhere = "; it ".join([nowhere, *_find_limits(source, demands, hosts.refusals)])
     return f"{nowhere}: {why}", False, reasons, verdict
 
 
-def _find_limits(source: Source, demands: Demands) -> Iterator[str]:
+def _find_limits(source: Source, demands: Demands, barred: Collection[str]) -> Iterator[str]:
     by_vendor = source.pod_scheduler.by_vendor
-    return (told for word, demand in demands.items() for told in find_limits(by_vendor[word], demand))
+    return (told for word, demand in demands.items() for told in find_limits(by_vendor[word], demand, barred))

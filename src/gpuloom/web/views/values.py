@@ -260,7 +260,10 @@ class Overview(Value, frozen=True, kw_only=True):
 
 
 class DecisionView(Value, frozen=True, kw_only=True):
-    """A decision as it was made; ``node`` is empty where none fitted. Lists of names may be cut."""
+    """A decision as it was made; ``node`` is empty where none fitted. Lists of names may be cut.
+
+    Of ``unexplained`` nodes that did not fit, nobody looked for the reason: that is done where none fits.
+    """
 
     number: int
     at: Moment
@@ -272,6 +275,7 @@ class DecisionView(Value, frozen=True, kw_only=True):
     ranking: tuple[Ranked, ...] = ()
     reasons: tuple[ReasonCount, ...] = ()
     refused: tuple[RefusedNodes, ...] = ()
+    unexplained: int = 0
 
 
 class NodeRoom(Value, frozen=True, kw_only=True):
