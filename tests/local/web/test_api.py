@@ -75,6 +75,10 @@ async def test_no_cards_name_leads_out_of_the_cards(pages: Pages) -> None:
     assert "<title>Nodes" in await pages.read("/cards?name=")
 
 
+async def test_a_nodes_name_leads_to_its_cards(pages: Pages) -> None:
+    assert "<title>Node n1" in await pages.read("/cards?name=n1")
+
+
 @pytest.mark.parametrize("path", ["/cards/GPU-n1", "/cards/GPU-n1-0"])
 async def test_the_beginning_of_a_uuid_names_a_card_where_no_other_begins_so(pages: Pages, path: str) -> None:
     await pages.site.register("n2")

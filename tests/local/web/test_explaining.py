@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from local.scheduler.site import card
 from local.web.pages import Pages
 from local.web.scenes import run_pod
 
@@ -52,6 +53,27 @@ async def test_what_a_bound_pod_requests_of_its_own_node_is_not_in_its_way(pages
     seen = await pages.see("/explain/default/hungry")
     assert {node["name"]: node["fits"] for node in seen["nodes"]} == {"n1": True, "n2": False}
     assert (seen["fitting"], seen["refused"][0]["text"]) == (1, "kube-scheduler: Insufficient cpu")
+
+
+async def test_most_that_is_free_is_said_of_those_nodes_that_lack_nothing_else(pages: Pages) -> None:
+    await pages.site.register("n2")
+    await tell_cpu(pages, "4", "n1")
+    await tell_cpu(pages, "64", "n2")
+    await change_node(pages, "n2", {"spec": {"taints": [TAINT]}})
+    await pages.site.submit("wide", spec=ask_cpu("8"))
+    seen = await pages.see("/explain/default/wide")
+    told = "it asks for 8 CPUs, and the node with most free of those that lack nothing else has 4 of 4 CPUs"
+    assert seen["host"]["shortage"] == [told]
+
+
+async def test_the_largest_card_is_that_of_a_node_that_is_open_to_the_pod(pages: Pages) -> None:
+    await pages.site.register("n2", card("n2", memory_mib=40000))
+    await change_node(pages, "n1", {"metadata": {"labels": {"disk": "ssd"}}})
+    await pages.site.submit("large", memory_mib=50000, spec={"nodeSelector": {"disk": "ssd"}})
+    told = "asks for 50,000 MiB of one card; the largest card that it accepts on a node open to it has 10,000"
+    assert told in (await pages.see("/explain/default/large"))["notes"]
+    (waiting,) = (await pages.see("/pending"))["items"]
+    assert f"; it {told}:" in waiting["headline"]
 
 
 async def test_a_node_that_was_left_out_for_no_reason_that_is_seen_says_so_of_a_bound_pod_too(pages: Pages) -> None:

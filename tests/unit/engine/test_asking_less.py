@@ -56,6 +56,14 @@ def test_the_most_cores_with_which_a_pod_fits_are_told(asks: dict[str, Any], tol
     assert tell(share_two(memory_mib=100, cores=30), pod(**asks)) == told
 
 
+def test_all_nodes_are_counted_that_would_take_so_much_less() -> None:
+    engine = Engine({name: [card(f"{name}-a")] for name in ("n1", "n2", "n3")})
+    for name, used in (("n1", 4000), ("n2", 4000), ("n3", 9000)):
+        engine.hold(name, f"{name}-a", memory_mib=used, by=name)
+    (told,) = tell(engine, pod(gpu=1, gpumem=16_000))
+    assert told.endswith(" or 1 other with 12,384 MiB at most")
+
+
 def test_nothing_is_told_where_less_of_one_thing_is_not_enough() -> None:
     assert tell(share_two(memory_mib=4000, cores=30), pod(gpu=1, gpumem=16_000, gpucores=90)) == []
     full = Engine({"n1": [card("a")]})

@@ -4,6 +4,7 @@ from gpuloom.engine.explanation.text import tell_briefly
 from gpuloom.engine.explanation.values import (
     Amount,
     CardVerdict,
+    ContainerRequest,
     Explanation,
     Given,
     Held,
@@ -34,6 +35,22 @@ def test_another_reason_beside_it_is_told() -> None:
 
 def test_a_word_that_note_and_reason_share_does_not_hide_the_reason() -> None:
     assert "1 Too many pods" in tell("would fit if 2 pods of lower priority left", "Too many pods")
+
+
+def ask(count: int) -> str:
+    asks = tuple(ContainerRequest(container=f"c{place}", phase="regular", cards=1) for place in range(count))
+    name = PodName(namespace="default", name="p")
+    explanation = Explanation(pod=name, outcome="fits", headline="fits on n1", fitting=1, asks=asks)
+    _, why = tell_briefly(explanation)
+    return why
+
+
+def test_all_of_a_few_containers_are_told_with_what_they_ask_for() -> None:
+    assert [f"container c{place} asks for" in ask(3) for place in range(3)] == [True, True, True]
+
+
+def test_of_many_containers_the_others_are_counted() -> None:
+    assert ask(5).endswith("; and 2 more containers.")
 
 
 NONE = Amount(used=0, total=0)

@@ -42,7 +42,7 @@ def _tell_most(explanation: Explanation, listed: str) -> str:
     if explanation.outcome in {"fits", "held back"} and explanation.fitting and not explanation.notes:
         more = len(explanation.asks) - _MOST_ASKS
         told = [*map(tell_ask, explanation.asks[:_MOST_ASKS])]
-        why = "; ".join([*told, f"and {more:,} more ask"] if more > 0 else told)
+        why = "; ".join([*told, f"and {tell_count(more, 'more container')}"] if more > 0 else told)
     else:
         why = "; ".join(filter(None, _tell_obstacles(explanation)))
     return "; ".join(filter(None, (why, remedy)))

@@ -48,6 +48,7 @@ PAGES: dict[str, Maker] = {
 }
 LIVE_ROOT = "/live"
 CARDS = "/cards"
+NODES = "/nodes"
 SIGN_IN = "/sign-in"
 
 _POLICY = (
@@ -92,7 +93,7 @@ class Dashboard:
             *pages,
             *streams,
             web.post("/fits", self._guard(self._fits)),
-            web.get(CARDS, _lead_to_card),
+            web.get(CARDS, self._guard(self._lead_to_card)),
             web.get(SIGN_IN, self._show_sign_in),
             web.post(SIGN_IN, self._sign_in),
             web.post("/sign-out", self._sign_out),
@@ -116,6 +117,13 @@ class Dashboard:
             return await self._show(await self._pages.make(asked), request, user, viewer)
 
         return handle
+
+    async def _lead_to_card(self, request: web.Request) -> web.StreamResponse:
+        """Lead from a name that somebody wrote, a UUID or NODE/INDEX, to the card's page, from a node's to its own."""
+        _, viewer = await self._api.viewer(request)
+        name = request.query.get("name", "").strip().removeprefix("card/").strip("/")
+        pages = NODES if not name or (viewer.nodes and self._api.source.has_node(name)) else CARDS
+        raise web.HTTPSeeOther(URL(f"{pages}/{quote(name)}".rstrip("/"), encoded=True))
 
     async def _fits(self, request: web.Request) -> web.StreamResponse:
         # Nobody's form is read but that of somebody who is known.
@@ -178,12 +186,6 @@ class Dashboard:
         response = web.Response(status=303, headers={**_HEADERS, "Location": SIGN_IN})
         self._api.entrance.dismiss(request, response)
         return response
-
-
-async def _lead_to_card(request: web.Request) -> web.StreamResponse:
-    """Lead from a name that somebody wrote, a UUID or NODE/INDEX, to the card's page; to the nodes without one."""
-    name = request.query.get("name", "").strip().removeprefix("card/").strip("/")
-    raise web.HTTPSeeOther(URL(f"{CARDS}/{quote(name)}", encoded=True) if name else "/nodes")
 
 
 async def _refuse_path(request: web.Request) -> web.StreamResponse:
