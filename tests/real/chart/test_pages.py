@@ -55,7 +55,7 @@ def run_first_pod(reader: Reader, cluster: ClosedCluster) -> str:
     reader.type("kubectl apply -f docs/examples/notebook.yaml")
     api = cluster.control_plane.api
     card = card_of(api.wait_for(f"{PODS}/notebook", lambda pod: pod["status"]["phase"] == "Running"))
-    assert f"main: {card}: 8,000 MiB, 30 % of the cores" in reader.type("gpuloom explain notebook")
+    assert f" {card}: 8,000 MiB, 30 % of the cores" in reader.type("gpuloom explain notebook")
     reader.places["UUID"] = card
     (shown,) = (line for line in reader.type("gpuloom cards").splitlines() if card in line)
     reader.places["INDEX"] = shown.split()[1]
