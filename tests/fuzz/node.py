@@ -5,8 +5,6 @@ import os
 import struct
 import tempfile
 from collections.abc import Iterator
-from functools import lru_cache
-from pathlib import Path
 
 import msgspec
 from fuzz.seeds import dump
@@ -76,14 +74,11 @@ def _read_region(data: bytes) -> None:
     choice, content = data[0], data[1:]
     layout = LAYOUTS[choice % len(LAYOUTS)]
     size = max(layout.size + (0, 0, 0, 8, -8, -layout.size + 40)[choice // 8 % 6], 0)
-    path = _find_file()
-    with path.open("r+b") as file:
-        file.truncate(0)
+    with tempfile.NamedTemporaryFile(prefix="gpuloom-fuzz-") as file, contextlib.suppress(RegionError):
         file.truncate(size)
         for offset, part in _lay_out(layout, content):
             os.pwrite(file.fileno(), part[: max(size - offset, 0)], offset)
-    with contextlib.suppress(RegionError):
-        found = read_region_file(str(path))
+        found = read_region_file(file.name)
         msgspec.json.encode([found.region.devices, found.region.counters, found.region.uuids])
         write_signals(found, Signals(recent=-1, switch=1))
 
@@ -92,20 +87,6 @@ def _lay_out(layout: Layout, content: bytes) -> Iterator[tuple[int, bytes]]:
     yield 0, content[:_HEAD_BYTES]
     yield layout.counters, content[_HEAD_BYTES : _HEAD_BYTES + _TAIL_BYTES]
     yield layout.slots, content[_HEAD_BYTES + _TAIL_BYTES :]
-
-
-@lru_cache(1)
-def _find_file() -> Path:
-    """Return a file that is there for as long as this process lives."""
-    return Path(_keep(tempfile.NamedTemporaryFile(prefix="gpuloom-fuzz-")).name)
-
-
-_kept: list[object] = []
-
-
-def _keep(file: "tempfile._TemporaryFileWrapper[bytes]") -> "tempfile._TemporaryFileWrapper[bytes]":
-    _kept.append(file)
-    return file
 
 
 def _give_regions() -> Iterator[bytes]:
