@@ -6,11 +6,11 @@ import platform
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from gpuloom.cli.asking.flags import ClusterFlags, OutputFlags
+from gpuloom.cli.asking.flags import AnswerOutput, ClusterFlags, OutputFlags
 from gpuloom.cli.device_plugin import open_cards
 from gpuloom.cli.device_plugin_flags import DevicePluginFlags, make_settings
 from gpuloom.cli.doctor_flags import MachineFlags, adopt_flags
@@ -36,7 +36,7 @@ def run_doctor(
     node: Annotated[bool, Parameter(negative=())] = False,
     cluster: Annotated[bool, Parameter(negative=())] = False,
     json: Annotated[bool, Parameter(negative=())] = False,
-    output: Annotated[Literal["table", "json", "yaml"], Parameter(name=["--output", "-o"])] = "table",
+    output: Annotated[AnswerOutput, Parameter(name=["--output", "-o"])] = "table",
     node_name: Annotated[str, Parameter(env_var=["NODE_NAME", "NodeName"])] = "",
     cards: str = "",
     place: ClusterFlags = ClusterFlags(),  # noqa: B008 - frozen

@@ -5,7 +5,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import pynvml
 from cyclopts import Parameter, validators
@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from gpuloom.cli.asking.flags import AnswerOutput
 from gpuloom.cli.asking.printing import has_colours, print_value
 from gpuloom.cli.logs import configure_logs
 from gpuloom.cli.outcomes import CommandError, ExitCode
@@ -32,7 +33,7 @@ def run_selftest(
     seconds: Annotated[float, Parameter(validator=validators.Number(gte=1, lte=3600))] = CORES_MEASURED_S,
     containerd: str = AUTO,
     allow_mig: Annotated[bool, Parameter(negative=())] = False,
-    output: Annotated[Literal["table", "json", "yaml"], Parameter(name=["--output", "-o"])] = "table",
+    output: Annotated[AnswerOutput, Parameter(name=["--output", "-o"])] = "table",
 ) -> ExitCode:
     """Hold gpuloom against the NVIDIA driver and the cards of this machine, which stay as they are.
 

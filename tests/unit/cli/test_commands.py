@@ -145,6 +145,15 @@ def test_a_word_too_many_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "gpuloom: version takes no of what. See --help.\n"
 
 
+@pytest.mark.parametrize("output", ["name", "wide"])
+@pytest.mark.parametrize("tokens", [["explain", "p"], ["fits", "p.yaml"], ["preempt", "p", "--dry-run"]])
+def test_forms_of_lists_are_refused_where_the_answer_is_none(
+    tokens: list[str], output: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run([*tokens, "-o", output]) is ExitCode.USAGE
+    assert f'Invalid value "{output}" for -o. Choose from: "table", "json", "yaml".' in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("tokens", "told"),
     [
