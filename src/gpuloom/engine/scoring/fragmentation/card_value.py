@@ -16,20 +16,8 @@ LEAST_SIZE = 110
 
 def value_rests(workload: Workload) -> list[Fraction]:
     """Return ``V(r)`` for the rests 0 to 1000: the part of a whole card's worth that shares can make of it."""
-    return list(_value_rests(tuple(workload.sharing_sizes(LEAST_SIZE).items())))
-
-
-# Tables of several vendors and copies of a cluster have a workload in common, and solving takes a while.
-@lru_cache(16)
-def _value_rests(sizes: tuple[tuple[int, int], ...]) -> list[Fraction]:
-    wanted = dict(sizes)
-    if not wanted:
-        return [Fraction(int(rest == WHOLE)) for rest in range(WHOLE + 1)]
-    prices = solve_cutting_stock(wanted, WHOLE).prices
-    common = lcm(*(price.denominator for price in prices.values()))
-    worth = [price.numerator * (common // price.denominator) for price in prices.values()]
-    best = best_by_length(worth, list(prices), WHOLE)
-    return [Fraction(value, best[WHOLE]) for value in best]
+    worth = _worth_of_rests(workload)
+    return [Fraction(one, worth[WHOLE]) for one in worth]
 
 
 def waste_of_rests(workload: Workload) -> Points:
@@ -37,4 +25,24 @@ def waste_of_rests(workload: Workload) -> Points:
 
     Negative where a rest is worth more than its size.
     """
-    return np.array([float(rest - WHOLE * value) for rest, value in enumerate(value_rests(workload))])
+    worth = _worth_of_rests(workload)
+    whole = worth[WHOLE]
+    # Whole numbers of any size, divided once: exact until then, and quicker than fractions.
+    return np.array([(rest * whole - WHOLE * one) / whole for rest, one in enumerate(worth)])
+
+
+def _worth_of_rests(workload: Workload) -> list[int]:
+    """Return what shares make of each rest, in a unit of its own: a whole card is worth the last."""
+    return _solve(tuple(workload.sharing_sizes(LEAST_SIZE).items()))
+
+
+# Tables of several vendors and copies of a cluster have a workload in common, and solving takes a while.
+@lru_cache(16)
+def _solve(sizes: tuple[tuple[int, int], ...]) -> list[int]:
+    wanted = dict(sizes)
+    if not wanted:
+        return [int(rest == WHOLE) for rest in range(WHOLE + 1)]
+    prices = solve_cutting_stock(wanted, WHOLE).prices
+    common = lcm(*(price.denominator for price in prices.values()))
+    worth = [price.numerator * (common // price.denominator) for price in prices.values()]
+    return best_by_length(worth, list(prices), WHOLE)
