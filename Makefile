@@ -38,10 +38,10 @@ $(READY): requirements.lock locks/uv.lock locks/build.lock pyproject.toml
 demo: $(READY) ## start a cluster with simulated GPUs and show who gets what, until Ctrl-C
 	@$(BIN)/gpuloom demo $(ARGS)
 
-unit: $(READY) ## the fast tests (a few minutes)
-	$(TOGETHER) tests/unit tests/oracle -m "not long" $(ARGS)
+unit: $(READY) ## the fast tests (half a minute)
+	$(TOGETHER) tests/unit tests/oracle -m "not long and not slow" $(ARGS)
 
-unit-all: $(READY) ## the fast tests on each supported Python that this machine has
+unit-all: $(READY) ## what computes, slow tests too, on each supported Python that this machine has
 	$(BIN)/python tools/pythons.py $(ARGS)
 
 test: $(READY) ## all tests this machine has the tools for

@@ -1,5 +1,6 @@
 """Fixtures for every test, and the one-time build of the programs that the selected tests run."""
 
+import gc
 import inspect
 import shutil
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -55,6 +56,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     failures = session.config.stash.setdefault(BUILD_FAILURES, {})
     if session.config.option.collectonly:
         return
+    gc.freeze()  # thousands of tests stay to the end; looking at them again and again took a tenth of the time
     capture = session.config.pluginmanager.getplugin("capturemanager")
     shared = find_shared(session.config._tmp_path_factory)  # type: ignore[attr-defined] # fixtures come later
     for marker, module in PROGRAMS.items():

@@ -46,11 +46,13 @@ def words() -> Counter[str]:
     return Counter(word for text in texts for word in set(re.findall(r"\w+", text)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reason", sorted(REASONS))
 def test_every_reason_occurs_in_a_thousand_seeds(words: Counter[str], reason: str):
     assert words[reason] >= 5
 
 
+@pytest.mark.slow
 def test_a_fifth_of_the_seeds_places_a_pod(words: Counter[str]):
     assert words["FilteringSucceed"] >= 200
 
@@ -80,10 +82,12 @@ def overcommitted_cards(seed: int) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_no_decision_gives_more_than_a_card_has():
     assert [card for seed in range(1000) for card in overcommitted_cards(seed)] == []
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(cases())
 def test_every_question_is_answered(case: Case):

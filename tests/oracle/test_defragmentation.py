@@ -21,6 +21,7 @@ from gpuloom.engine.state.ledger import Reservation
 from gpuloom.model.nodecards import NodeCards
 from gpuloom.vendors.catalog import make_catalog
 from gpuloom.wire.objects import Node, ObjectMeta, Pod
+from harness.slow import first_of
 
 CATALOG, OPTIONS = make_catalog([NVIDIA]), Options()
 MOST_MOVES = 4
@@ -120,7 +121,7 @@ def usage(state: ClusterState) -> Mapping[str, Reservation]:
     return {held.uid: held for held in state.ledger}
 
 
-@pytest.mark.parametrize("first", range(0, 300, 60))
+@pytest.mark.parametrize("first", first_of(range(0, 300, 60)))
 def test_as_few_pods_move_as_by_trying_every_set(first: int) -> None:
     for seed in range(first, first + 60):
         case = Case(seed)

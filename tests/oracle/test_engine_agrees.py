@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 
+from harness.slow import first_of
 from oracle.agreement import find_difference
 from oracle.cases import Case, case_from_seed
 from oracle.replay import Replay
@@ -18,13 +19,13 @@ MANY_SEEDS = range(1_000, 20_000)
 SHARDS = 19
 
 
-@pytest.mark.parametrize("first", range(0, FEW_SEEDS, 100))
+@pytest.mark.parametrize("first", first_of(range(0, FEW_SEEDS, 100)))
 def test_engine_and_oracle_agree_on_some_cases(first: int) -> None:
     for seed in range(first, first + 100):
         assert not (difference := find_difference(case_from_seed(seed).lines, Replay())), f"seed {seed}\n{difference}"
 
 
-@pytest.mark.parametrize("first", range(0, FEW_SEEDS, 100))
+@pytest.mark.parametrize("first", first_of(range(0, FEW_SEEDS, 100)))
 def test_engine_and_oracle_agree_where_kube_scheduler_chooses(first: int) -> None:
     """binding 10."""
     for seed in range(first, first + 100):

@@ -10,6 +10,7 @@ ANSWERS = Path(__file__).parents[1] / "data" / "hami-answers"
 FILES = sorted([*ANSWERS.glob("nvidia-*.jsonl.gz"), *ANSWERS.glob("webhook-nvidia.jsonl.gz")])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=[path.name.removesuffix(".jsonl.gz") for path in FILES])
 def test_every_recorded_answer_is_reproduced(path: Path):
     findings = list(check_file(path))

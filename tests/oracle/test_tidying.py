@@ -14,6 +14,7 @@ from gpuloom.engine.planning.defragmentation.trials import MoveTrials
 from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.wire.objects import Node, ObjectMeta
+from harness.slow import first_of
 from oracle.test_defragmentation import OPTIONS, Case, usage
 
 MOST_MOVES = 4
@@ -76,7 +77,7 @@ def per_move(step: TidyingStep) -> float:
     return step.freed / len(step.moves)
 
 
-@pytest.mark.parametrize("first", range(0, 24, 3))
+@pytest.mark.parametrize("first", first_of(range(0, 24, 3)))
 def test_each_step_does_most_per_move(first: int) -> None:
     for seed in range(first, first + 3):
         case = Case(seed)

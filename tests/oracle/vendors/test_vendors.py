@@ -11,6 +11,7 @@ MANY_SEEDS = range(1_000, 1_040)
 OTHER_SEEDS = range(2_000, 2_006)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_engine_and_oracle_agree_on_some_cases(kind: str) -> None:
     for seed in FEW_SEEDS:

@@ -24,6 +24,7 @@ def make(tool: str, *arguments: str | Path) -> str:
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
+@pytest.mark.slow
 def test_the_manual_page_is_that_of_the_code() -> None:
     assert make("man.py", "--print") == MANUAL.read_text(), "run .venv/bin/python tools/cli/man.py"
 

@@ -68,6 +68,7 @@ def test_idle_gpus_follow_from_the_ratio(files, capsys):
     assert one["U100"] == pytest.approx(38 * (100 - one["A100"]) / 100, abs=0.006)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["table", "json", "csv"])
 def test_the_same_flags_give_the_same_bytes_whatever_the_number_of_processes(files, tmp_path, capsys, form):
     answers = []

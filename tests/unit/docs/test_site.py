@@ -63,6 +63,7 @@ def test_a_page_has_one_title(page: Path):
     assert len(re.findall(r"^# ", text, re.MULTILINE)) == 1
 
 
+@pytest.mark.slow
 def test_nothing_is_loaded_from_other_hosts(site: Path):
     assert list(list_loaded(site)) == []
 
@@ -76,6 +77,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.slow
 def test_links_that_lead_nowhere_are_errors(copied: Path, tmp_path: Path):
     page = copied / "docs" / "index.md"
     links = "".join(f"\n[{what}]({target})\n" for what, target in BROKEN.items())
@@ -85,6 +87,7 @@ def test_links_that_lead_nowhere_are_errors(copied: Path, tmp_path: Path):
     assert [target for target in BROKEN.values() if f"'{target}'" not in outcome.stderr] == []
 
 
+@pytest.mark.slow
 def test_a_page_that_nobody_can_find_is_an_error(copied: Path, tmp_path: Path):
     (copied / "docs" / "stray.md").write_text("# Stray\n", encoding="utf-8")
     outcome = build(copied, tmp_path / "site")

@@ -105,6 +105,7 @@ CHANGES = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(EXPECTED, CHANGES)
 def test_ranks_and_cards_are_those_of_a_fresh_look(

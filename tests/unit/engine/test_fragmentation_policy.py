@@ -90,6 +90,7 @@ def is_on_an_edge(cost: float) -> bool:
     return abs(cost / 20 + 0.5 - round(cost / 20 + 0.5)) < 1e-6
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     kinds=st.lists(NODES, min_size=1, max_size=5),

@@ -205,6 +205,7 @@ def test_nodes_that_say_something_else_of_their_cards_are_not_alike() -> None:
     assert [name for name, _ in ask(pod_scheduler, 2).fitting.best_first(3)] == ["n1", "n0"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", WORDS)
 @settings(max_examples=25)
 @given(
@@ -232,6 +233,7 @@ def test_remembered_answers_are_those_of_a_fresh_look(
         assert {n: r.text for n, r in remembered.refusals.items()} == {n: r.text for n, r in anew.refusals.items()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", WORDS)
 @settings(max_examples=15)
 @given(

@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 
+import pytest
 from builders import Engine, card, pod
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,6 +86,7 @@ def a_cluster_beside_many_small_nodes(policy: str) -> Engine:
     return Engine({**small, **large}, node_policy=policy)
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from(["spread", "binpack", "fragmentation"]),
     st.lists(st.tuples(st.integers(0, 4), SIZES, st.integers(1, 2)), min_size=2, max_size=12),

@@ -33,6 +33,7 @@ def test_usage_that_is_written_step_by_step_scores_as_if_written_at_once(cap_cor
     assert list(slowly.node_scores) == list(at_once.node_scores)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("cap_cores", [False, True])
 @given(chance=st.randoms(use_true_random=False))
 @settings(max_examples=10)

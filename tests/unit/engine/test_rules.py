@@ -102,6 +102,7 @@ def ask(rule: Rule, columns: dict[str, Ints], required: RequestColumns) -> list[
     return rejected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, rule in ALL.items() if rule.depends_on is DependsOn.CARD])
 @given(card_columns(), requests(), requests())
 def test_what_the_card_alone_decides_is_the_same_for_all_requests(
@@ -110,6 +111,7 @@ def test_what_the_card_alone_decides_is_the_same_for_all_requests(
     assert ask(ALL[name], columns, one) == ask(ALL[name], columns, other)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, rule in ALL.items() if rule.depends_on is DependsOn.REGISTRATION])
 @given(card_columns(), card_columns(USAGE), requests())
 def test_usage_does_not_change_what_follows_from_registration(
@@ -118,6 +120,7 @@ def test_usage_does_not_change_what_follows_from_registration(
     assert ask(ALL[name], columns, required) == ask(ALL[name], columns | later, required)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, rule in ALL.items() if rule.depends_on is DependsOn.CARD])
 @given(requests())
 def test_a_rule_that_the_card_alone_decides_applies_to_every_request(name: str, required: RequestColumns) -> None:
@@ -125,6 +128,7 @@ def test_a_rule_that_the_card_alone_decides_applies_to_every_request(name: str, 
     assert ALL[name].applies(required)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["kind", "numa", "uuid", "quota", "exclusive", "full", "same-card"])
 @given(card_columns(), requests())
 def test_a_rule_that_is_left_out_because_it_does_not_apply_would_reject_nothing(

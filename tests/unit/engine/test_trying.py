@@ -107,6 +107,7 @@ ANNOTATIONS = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", WORDS)
 @settings(max_examples=15)
 @given(HOLDS, st.lists(CONTAINER, min_size=2, max_size=3), ANNOTATIONS)
@@ -125,6 +126,7 @@ def test_nodes_tried_together_say_what_each_says_alone(word, holds, asked, annot
     assert sorted(together.fitting.worst_first()) == sorted(pair for pairs in scores for pair in pairs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", WORDS)
 @settings(max_examples=10)
 @given(HOLDS, st.lists(CONTAINER, min_size=1, max_size=2), ANNOTATIONS)
@@ -138,6 +140,7 @@ def test_a_node_takes_exactly_the_pods_that_are_decided_for_it(word, holds, aske
     assert {name for name in (*NODES, "unknown") if vendor_scheduler.takes(demand, name)} == decided
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", WORDS)
 @settings(max_examples=8)
 @given(HOLDS, CONTAINER, ANNOTATIONS)
@@ -199,6 +202,7 @@ def tell(answer: Placement | Unplaced) -> Any:
     return answer.shares, answer.instances, answer.extra
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", WORDS)
 @settings(max_examples=8)
 @given(HOLDS, CONTAINER, ODD_ANNOTATIONS, QUOTAS)
@@ -218,6 +222,7 @@ def test_the_quick_way_gives_what_placing_gives(word, holds, asked, annotations,
             assert decision.refusals[name].text == answer.refusal.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", WORDS)
 @settings(max_examples=6)
 @given(HOLDS, st.lists(CONTAINER, min_size=1, max_size=3), ODD_ANNOTATIONS, QUOTAS)

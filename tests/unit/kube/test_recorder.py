@@ -77,6 +77,7 @@ async def test_an_event_names_its_object_component_and_time() -> None:
     }
 
 
+@pytest.mark.slow
 async def test_events_that_wait_give_the_collector_nothing_to_look_at() -> None:
     async with Setting(hang()) as s:
         before, count = len(gc.get_objects()), 1000

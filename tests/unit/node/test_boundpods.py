@@ -34,6 +34,7 @@ def huge_pod(phase):
     return found | {"status": {"phase": phase, "message": LARGE}}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("phase", ["Pending", "Running", "Succeeded", "Failed"])
 @pytest.mark.parametrize("way", ["listed", "added"])
 async def test_of_a_huge_pod_hardly_anything_stays(way, phase):

@@ -116,6 +116,7 @@ class Undead:
         pass
 
 
+@pytest.mark.slow
 async def test_a_tool_that_does_not_even_die_keeps_nobody_waiting(cdi, monkeypatch):
     async def start(*command, **options):
         del command, options

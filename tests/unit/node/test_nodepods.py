@@ -64,6 +64,7 @@ async def test_pods_are_not_all_told_while_one_cannot_be_read(answers: tuple[Ans
     assert not pods.are_all_told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("lines", "answers"),
     [

@@ -77,6 +77,7 @@ def test_folders_in_folders_go_however_deep_they_are(deep):
     assert not deep.exists()
 
 
+@pytest.mark.slow
 def test_thousands_of_files_go_on_every_level(tree):
     for folder in (tree, tree / "a", tree / "a/b/c"):
         for number in range(2500):

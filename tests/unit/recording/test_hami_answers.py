@@ -14,7 +14,13 @@ from gpuloom.scheduler.recording import Player
 from gpuloom.scheduler.recording.lines import decode_line
 
 ANSWERS = Path(__file__).parents[2] / "data" / "hami-answers"
+QUICK_BYTES = 6_000
 FILES = sorted(ANSWERS.glob("*.jsonl.gz"))
+
+
+def as_parameter(path: Path) -> Any:
+    is_long = path.stat().st_size > QUICK_BYTES
+    return pytest.param(path, id=path.name.removesuffix(".jsonl.gz"), marks=pytest.mark.slow if is_long else [])
 
 
 async def find_differences(path: Path) -> tuple[int, list[str]]:
@@ -32,7 +38,7 @@ async def find_differences(path: Path) -> tuple[int, list[str]]:
     return count, differences
 
 
-@pytest.mark.parametrize("path", FILES, ids=[path.name.removesuffix(".jsonl.gz") for path in FILES])
+@pytest.mark.parametrize("path", [as_parameter(path) for path in FILES])
 async def test_every_recorded_answer_is_given_again(path: Path) -> None:
     count, differences = await find_differences(path)
     assert (count > 0, differences) == (True, [])

@@ -43,12 +43,14 @@ def mix_recordings() -> bytes:
     return b"".join(path.read_bytes() for path in sorted(RECORDINGS.glob("*.jsonl")))
 
 
+@pytest.mark.slow
 def test_same_recording_gives_the_same_bytes_whatever_the_hash_seed() -> None:
     outputs = {replay("-", text=mix_recordings(), hash_seed=seed).stdout for seed in ("0", "1", "4242")}
     assert len(outputs) == 1
     assert next(iter(outputs)).count(b"\n") > 100
 
 
+@pytest.mark.slow
 def test_order_of_keys_does_not_matter() -> None:
     recording = mix_recordings()
     turned = b"".join(json.dumps(reverse_keys(json.loads(text))).encode() + b"\n" for text in recording.splitlines())

@@ -114,6 +114,7 @@ async def test_a_text_that_computes_too_long_is_given_up() -> None:
         await aside.close()
 
 
+@pytest.mark.slow
 async def test_waiting_for_a_processor_is_not_held_against_a_text() -> None:
     """A busy machine keeps the process waiting; here it is stopped for longer than it may compute."""
     aside = Aside(computing_s=0.5, within_s=60.0)
@@ -144,6 +145,7 @@ async def test_more_texts_than_may_wait_are_refused_and_counted() -> None:
     assert aside.refused == 1
 
 
+@pytest.mark.slow
 async def test_whoever_hangs_up_while_waiting_leaves_nothing_behind() -> None:
     """trust T-02: bodies of callers who are gone must not pile up."""
     aside = Aside(within_s=20.0, most_waiting=3)

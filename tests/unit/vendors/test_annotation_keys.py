@@ -172,6 +172,7 @@ def test_every_format_has_a_codec() -> None:
     assert set(FORMATS.values()) == set(CODECS) | PLAIN
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CODECS)
 @given(data=st.data())
 def test_what_is_written_is_read_again(name: str, data: st.DataObject) -> None:
@@ -195,6 +196,7 @@ def test_every_family_reads_its_register_in_every_form(profile: Profile, form: A
     ]
 
 
+@pytest.mark.slow
 @one_of_each
 @given(shares=st.lists(st.lists(st.tuples(uuids, naturals, naturals), min_size=1, max_size=2), min_size=1, max_size=2))
 def test_what_a_decision_writes_of_a_family_is_what_a_pod_is_read_to_hold(profile: Profile, shares: Any) -> None:
@@ -240,6 +242,7 @@ broken = st.text(max_size=40) | st.sampled_from([text for codec in CODECS.values
 )
 
 
+@pytest.mark.slow
 @one_of_each
 @pytest.mark.parametrize("look", [look_at_node, look_at_pod])
 @given(text=broken)

@@ -57,6 +57,7 @@ async def prepare(profile: Profile, *facts: dict[str, Any]) -> Player:
     return player
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", QUESTIONS)
 @each_family
 async def test_an_explanation_says_what_the_decision_does(profile: Profile, kind: str) -> None:

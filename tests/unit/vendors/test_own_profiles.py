@@ -156,6 +156,7 @@ async def decide(content: Mapping[str, Any], node: dict[str, Any], *pods: dict[s
     return answers
 
 
+@pytest.mark.slow
 @given(
     contents(),
     containers,

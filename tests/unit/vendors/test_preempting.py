@@ -72,6 +72,7 @@ def plan_on_each(state: SchedulerState, preemptor: Preemptor) -> list[Preemption
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("containers", [1, 2])
 @pytest.mark.parametrize("priority", [2, 5, 20])
 @pytest.mark.parametrize("name", sorted(EXAMPLES))

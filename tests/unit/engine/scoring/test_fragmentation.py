@@ -72,6 +72,7 @@ def is_on_an_edge(cost: float) -> bool:
     return abs(cost / 20 + 0.5 - round(cost / 20 + 0.5)) < 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parameters", [ALL_PODS, PODS_WITH_CARDS], ids=["all-pods", "pods-with-cards"])
 @settings(max_examples=40, deadline=None)
 @given(

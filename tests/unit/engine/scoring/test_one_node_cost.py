@@ -1,6 +1,7 @@
 """The cost of a pod on one node from plain numbers is to the last digit what arrays say of that node."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -35,6 +36,7 @@ NODES = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     SHAPES,

@@ -7,6 +7,7 @@ import struct
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from unit.node.monitor.regions import FORMS, Content, build, make_pod, put, read_word
@@ -123,12 +124,14 @@ cards_of_any = st.lists(st.sampled_from([A, B, C]), unique=True, max_size=3)
 priorities = st.sampled_from([None, 0, 1, 2, 9])
 
 
+@pytest.mark.slow
 @settings(max_examples=100, deadline=None)
 @given(data=told(), cards=cards_of_any, priority=priorities)
 async def test_any_bytes_do_to_neighbours_what_an_idle_or_an_active_container_does(data, cards, priority):
     await check(writing(data), cards, priority)
 
 
+@pytest.mark.slow
 @settings(max_examples=30, deadline=None)
 @given(leave=things, cards=cards_of_any, priority=priorities)
 async def test_any_thing_in_its_place_does_to_neighbours_what_an_idle_container_does(leave, cards, priority):

@@ -122,6 +122,7 @@ async def test_an_allocated_card_is_told_once_however_often_it_is_named(rounds, 
     assert of_memory == {f"hami_vgpu_memory_used_bytes{{{labels}}}"}
 
 
+@pytest.mark.slow
 async def test_figures_as_label_values_end_after_many_changes(rounds, root):
     """trust T-07: HAMi's older family has byte counts as labels, and each new count is a new series."""
     seen: set[str] = set()
