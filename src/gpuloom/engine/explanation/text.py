@@ -211,7 +211,7 @@ def _tell_groups(explanation: Explanation) -> Iterator[str]:
 
 
 def _tell_node(node: NodeVerdict) -> Iterator[str]:
-    state = "fits" if node.fits else node.refusal or "kube-scheduler does not offer it"
+    state = "fits" if node.fits else node.refusal or "left out"
     yield (
         f"  {node.name}: {state} (score {node.score:.2f}{_tell_parts(node)})"
         if node.cards

@@ -11,6 +11,7 @@ from gpuloom.engine.explanation.values import Explanation
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.scheduler.parts import Parts
+from gpuloom.scheduler.pods.pending import KEEPING
 from gpuloom.scheduler.recording.answers import Answer
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.extender import decode_filter_args
@@ -62,12 +63,26 @@ class Explainer:
         except PolicyError:
             return None
 
+        keeping = self._find_keeping(pod)
+        barred = {
+            node: who for node, who in keeping.items() if self._state.decider.keeps_room(demands, node, pod.priority)
+        }
+
         def scene_of(word: str) -> ExplanationScope:
             vendor_scheduler = self._state.pod_scheduler.by_vendor[word]
             tell_absence = partial(self._parts.nodes.explain_missing_cards, profile=vendor_scheduler.profile)
-            return ExplanationScope(vendor_scheduler, names, tell_absence=tell_absence, pod=pod)
+            return ExplanationScope(
+                vendor_scheduler, names, barred, tell_absence=tell_absence, pod=pod, hopeless=frozenset(keeping)
+            )
 
         return finish(explain_all(self._state.pod_scheduler, demands, scene_of))
+
+    def _find_keeping(self, pod: Pod) -> dict[str, str]:
+        """Return the nodes that must keep others their room, and say for whom."""
+        by_node: dict[str, list[str]] = {}
+        for one in self._state.nominations.that_bind(pod.metadata.uid, pod.priority):
+            by_node.setdefault(one.node, []).append(one.full_name)
+        return {node: f"{KEEPING}: {', '.join(names)}" for node, names in by_node.items()}
 
     def _describe_answer(self, answer: Answer) -> Iterator[str]:
         """Tell what the answer alone says: of a simulation, or of a pod that was filtered again."""
