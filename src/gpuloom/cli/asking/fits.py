@@ -37,7 +37,7 @@ def check_fit(
 ) -> ExitCode:
     """Tell whether a pod would fit if it was created now, where, and how many of them. Nothing is created.
 
-    Exit code 0 if everything in the file fits, 1 otherwise.
+    Of several in the file each is looked at alone. Exit code 0 if each fits then, 1 otherwise.
 
     Parameters
     ----------
