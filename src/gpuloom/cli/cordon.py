@@ -15,6 +15,7 @@ from gpuloom.cli.asking.running import run_for_people
 from gpuloom.cli.cardplaces import find_card
 from gpuloom.cli.draining import DrainPlan, plan_drain
 from gpuloom.cli.evicting import confirm, evict_pod
+from gpuloom.cli.names import Name
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.client.clusters import open_cluster
 from gpuloom.engine.explanation.counting import tell_count
@@ -31,7 +32,7 @@ _ALLOCATED = "-allocated"
 """At the end of each family's annotation of the cards that a pod holds."""
 
 
-def cordon_card(card: str, /, *, cluster: ClusterFlags = _CLUSTER) -> None:
+def cordon_card(card: Name, /, *, cluster: ClusterFlags = _CLUSTER) -> None:
     """Close a card to new pods; those that are on it stay.
 
     Parameters
@@ -43,7 +44,7 @@ def cordon_card(card: str, /, *, cluster: ClusterFlags = _CLUSTER) -> None:
     run_for_people(_set_cordon(card, cluster, is_closed=True))
 
 
-def uncordon_card(card: str, /, *, cluster: ClusterFlags = _CLUSTER) -> None:
+def uncordon_card(card: Name, /, *, cluster: ClusterFlags = _CLUSTER) -> None:
     """Open a card to new pods again.
 
     Parameters
@@ -56,7 +57,7 @@ def uncordon_card(card: str, /, *, cluster: ClusterFlags = _CLUSTER) -> None:
 
 
 def drain_card(
-    card: str,
+    card: Name,
     /,
     *,
     yes: Annotated[bool, Parameter(name=["--yes", "-y"], negative=())] = False,

@@ -23,5 +23,11 @@ def tell_unknown(word: str, commands: Sequence[str]) -> str:
 
 def tell_unused(command: str, words: Sequence[str]) -> str:
     """Say that a command does not take some words, and what does."""
-    one = f"; gpuloom explain {words[0]} tells of one pod" if command in _POD_LISTS and len(words) == 1 else ""
-    return f"{command} takes no {' '.join(words)}{one}. See --help."
+    is_pod = command in _POD_LISTS and len(words) == 1 and words[0]
+    one = f"; gpuloom explain {words[0]} tells of one pod" if is_pod else ""
+    return f"{command} takes no {' '.join(word or repr(word) for word in words)}{one}. See --help."
+
+
+def tell_empty(flag: str) -> str:
+    """Say that a name is empty, that behind a flag or the one that a command tells of."""
+    return f"{flag or 'the name'} is empty: give a name, or leave it out where it is not needed. See --help."

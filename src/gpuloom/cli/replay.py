@@ -10,6 +10,7 @@ import msgspec
 from cyclopts import Parameter
 
 from gpuloom.cli.logs import configure_logs
+from gpuloom.cli.names import Name
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.scheduler.recording.check import ReplayCheck
 from gpuloom.scheduler.recording.errors import LineError
@@ -20,7 +21,7 @@ from gpuloom.scheduler.recording.source import BadLineError, open_source, read_l
 
 
 def run_replay(
-    file: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    file: Annotated[Name, Parameter(allow_leading_hyphen=True)],
     *,
     check: Annotated[bool, Parameter(negative=())] = False,
     explain: Annotated[bool, Parameter(negative=())] = False,

@@ -122,7 +122,7 @@ class ServedReader:
     async def fits(self, manifest: bytes, namespace: str, depth: Depth) -> Fits:
         """Say whether a pod would fit."""
         query = {**_write_depth(depth), "namespace": _check_name("namespace", namespace)}
-        return _decode(await self._call_root("POST", "/fits", query, manifest), Fits)
+        return _decode(await self._call_existing_path("POST", "/fits", query, manifest), Fits)
 
     async def check(self) -> None:
         """Try the way.
@@ -143,23 +143,26 @@ class ServedReader:
     ) -> _T:
         """Ask for one thing; ``see`` is what lists those that there are, nothing where there is one alone."""
         if not see:
-            return _decode(await self._call_root("GET", path, query or {}), type_)
+            return _decode(await self._call_existing_path("GET", path, query or {}), type_)
         try:
             return _decode(await self._call("GET", path, query or {}), type_)
         except UnknownObjectError as error:
             # A wrong address has no such thing either, nor any other.
-            await self._call_root("GET", "/quotas", {"limit": "0"})
+            await self._call_existing_path("GET", "/quotas", {"limit": "0"})
             raise UnknownObjectError(f"{error}: {self.idiom.see(*see)}") from error
 
     async def _list(self, path: str, type_: type[_T], namespace: str = "") -> list[_T]:
         query = {} if namespace == "" else {"namespace": _check_name("namespace", namespace)}
-        items = _decode(await self._call_root("GET", path, query), _Items).items
+        items = _decode(await self._call_existing_path("GET", path, query), _Items).items
         return _decode_items(items, msgspec.json.Decoder(type_))
 
-    async def _call_root(
+    async def _call_existing_path(
         self, method: str, path: str, query: Mapping[str, str | Sequence[str]], body: bytes | None = None
     ) -> bytes:
-        """Ask what every scheduler answers; the way through the API server has been tried before."""
+        """Ask at a path that every scheduler has: where it is not found, the address is wrong.
+
+        The way through the API server has been tried before.
+        """
         try:
             return await self._call(method, path, query, body)
         except UnknownObjectError as error:

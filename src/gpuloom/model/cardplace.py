@@ -25,6 +25,11 @@ class SeveralCardsError(Exception):
     """Several do: every vendor counts its own."""
 
 
+def write_place(node: str, index: int) -> str:
+    """Write ``NODE/INDEX``, by which people name a card."""
+    return f"{node}/{index}"
+
+
 def read_place(text: str) -> tuple[str, str] | None:
     """Read ``NODE/INDEX``; None for anything else."""
     node, _, index = text.partition("/")

@@ -248,6 +248,31 @@ async def test_a_secret_that_somebody_deletes_is_made_again_as_it_was(empty: Sit
     assert await certificates_of(empty) == before
 
 
+NO_RIGHT = f"kubectl -n {NAMESPACE} create secret generic {NAME}"
+
+
+async def test_who_may_not_make_a_secret_that_is_gone_says_how_to_make_it(empty: Site) -> None:
+    empty.fail("POST", "/secrets$", status=403)
+    with pytest.raises(CannotServeError, match=f"Secret {NAMESPACE}/{NAME} is gone.*{NO_RIGHT}"):
+        await SchedulerProcess(SETTINGS, empty.client).__aenter__()
+
+
+async def test_a_deleted_secret_that_somebody_makes_again_is_filled_as_it_was(empty: Site) -> None:
+    await empty.start(SETTINGS)
+    before = await certificates_of(empty)
+    empty.fail("POST", "/secrets$", status=403)
+    with structlog.testing.capture_logs() as logs:
+        await empty.client.delete(SECRETS, NAME, namespace=NAMESPACE)
+        await poll(lambda: any(NO_RIGHT in str(line.get("cause")) for line in logs))
+    await empty.client.create(SECRETS, {"metadata": {"name": NAME}}, namespace=NAMESPACE)
+    await poll_answer(lambda: is_filled(empty))
+    assert (await certificates_of(empty), await serves(empty, before)) == (before, True)
+
+
+async def is_filled(site: Site) -> bool:
+    return bool((await read_secret(site)).data)
+
+
 async def is_there(site: Site) -> bool:
     try:
         await read_secret(site)

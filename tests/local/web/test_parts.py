@@ -30,6 +30,19 @@ async def test_a_part_leads_to_its_card(parts: Pages) -> None:
     assert "/cards/GPU-n1-0%5B" not in html
 
 
+async def test_the_page_of_a_pod_names_its_cards_by_node_and_index_as_lists_do(parts: Pages) -> None:
+    await parts.site.register("n2")
+    for query in ("", "?node=n2"):
+        html = await parts.read(f"/pods/default/parts{query}")
+        told = [
+            f'data-label="Card">n1/0<br><span class="copied"><a class="uuid" href="/cards/GPU-n1-0" title="{part}">'
+            for part in PARTS
+        ]
+        assert [one in html for one in told] == [True, True]
+    shown = await parts.read("/pods/default/parts")
+    assert '<th scope="row">n2/0<br><span class="copied"><a class="uuid" href="/cards/GPU-n2-0"' in shown
+
+
 async def test_a_card_is_found_by_the_id_of_a_part(parts: Pages) -> None:
     for share in (await parts.see("/pods"))["items"][0]["shares"]:
         seen = await parts.see(f"/cards/{share['uuid']}")

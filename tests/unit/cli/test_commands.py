@@ -145,6 +145,36 @@ def test_a_word_too_many_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "gpuloom: version takes no of what. See --help.\n"
 
 
+def test_an_empty_word_too_many_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["pods", ""]) is ExitCode.USAGE
+    assert capsys.readouterr().err == "gpuloom: pods takes no ''. See --help.\n"
+
+
+@pytest.mark.parametrize(
+    ("tokens", "what"),
+    [
+        (["cards", ""], "the name"),
+        (["cards", "--node="], "--node"),
+        (["nodes", ""], "the name"),
+        (["explain", ""], "the name"),
+        (["explain", "p", "--from", ""], "--from"),
+        (["preempt", "", "--dry-run"], "the name"),
+        (["fits", "-f", ""], "-f"),
+        (["defrag", "--for", "", "--execute", "--yes"], "--for"),
+        (["cordon", ""], "the name"),
+        (["uncordon", ""], "the name"),
+        (["drain-card", "", "--yes"], "the name"),
+        (["replay", ""], "the name"),
+    ],
+)
+def test_an_empty_name_is_refused_and_means_nothing_else(
+    tokens: list[str], what: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tokens) is ExitCode.USAGE
+    told = "give a name, or leave it out where it is not needed. See --help."
+    assert capsys.readouterr().err == f"gpuloom: {what} is empty: {told}\n"
+
+
 @pytest.mark.parametrize("output", ["name", "wide"])
 @pytest.mark.parametrize("tokens", [["explain", "p"], ["fits", "p.yaml"], ["preempt", "p", "--dry-run"]])
 def test_forms_of_lists_are_refused_where_the_answer_is_none(

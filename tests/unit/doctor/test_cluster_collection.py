@@ -1,17 +1,19 @@
 """Whom the doctor believes, and what it makes of an API server's words; the server says what it is told to."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 from aiohttp import web
 from unit.kube.scripted import Answer, ScriptedServer, failure, pod_list, reply
 
-from gpuloom.doctor.checks import Unseen
+from gpuloom.doctor.checks import Unseen, run_checks
+from gpuloom.doctor.cluster.catalogue import CLUSTER_CHECKS
 from gpuloom.doctor.cluster.collection import collect_cluster
 from gpuloom.doctor.cluster.facts import ClusterFacts
-from gpuloom.doctor.cluster.objects import INSTALLED_PODS, WEBHOOKS
+from gpuloom.doctor.cluster.objects import DAEMON_SETS, INSTALLED_PODS, WEBHOOKS
 from gpuloom.doctor.cluster.webhook import judge_webhook_answers
-from gpuloom.doctor.findings import Severity
+from gpuloom.doctor.findings import Finding, Severity
 
 POLICY = (
     'pods "gpuloom-doctor-x7x2p" is forbidden: '
@@ -47,16 +49,21 @@ def scheduler(name: str, namespace: str, calls_itself: str) -> dict[str, Any]:
     }
 
 
-async def collect(client: dict[str, Any], *schedulers: dict[str, Any], dry_run: Answer = CREATED) -> ClusterFacts:
-    """What is known of a cluster that has a webhook and these schedulers; every account may do everything."""
+async def collect(
+    client: dict[str, Any], *pods: dict[str, Any], sets: Sequence[dict[str, Any]] = (), dry_run: Answer = CREATED
+) -> ClusterFacts:
+    """What is known of a cluster with a webhook and these pods and DaemonSets; every account may do everything."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         is_pods = request.path.endswith("/pods")
         if request.method == "POST":
             return await (dry_run if is_pods else ALLOWED)(request)
         shown: list[Any] = [webhooks(client)] if request.path == WEBHOOKS.path() else []
-        if request.path == INSTALLED_PODS.path() and "hami-scheduler" in request.query.get("labelSelector", ""):
-            shown = list(schedulers)
+        if request.path == DAEMON_SETS.path():
+            shown = list(sets)
+        if request.path == INSTALLED_PODS.path():
+            wanted = request.query.get("labelSelector", "").partition("=")[2]
+            shown = [one for one in pods if one["metadata"]["labels"]["app.kubernetes.io/component"] == wanted]
         return await pod_list(*shown)(request)
 
     async with ScriptedServer(otherwise=answer) as server, server.client() as kube:
@@ -87,3 +94,34 @@ async def test_a_pod_that_calls_itself_the_scheduler_elsewhere_than_the_webhook_
 
 async def test_a_webhook_without_a_service_does_not_tell_where_the_scheduler_is() -> None:
     assert (await collect(URL, OURS)).scheduler_name == "corp-scheduler"
+
+
+PLUGIN = {"app.kubernetes.io/component": "hami-device-plugin"}
+
+
+def plugin(name: str, namespace: str, *, ready: bool = True) -> dict[str, Any]:
+    return {
+        "metadata": {"name": name, "namespace": namespace, "labels": PLUGIN},
+        "spec": {"nodeName": "n1", "containers": [{"name": "c"}]},
+        "status": {"phase": "Running" if ready else "Failed", "containerStatuses": [{"name": "c", "ready": ready}]},
+    }
+
+
+def plugin_set(namespace: str) -> dict[str, Any]:
+    template = {"spec": {"runtimeClassName": "none", "nodeSelector": {"a": "b"}, "containers": [{"name": "c"}]}}
+    status = {"desiredNumberScheduled": 1, "currentNumberScheduled": 0}
+    metadata = {"name": "d", "namespace": namespace, "labels": PLUGIN}
+    return {"metadata": metadata, "spec": {"template": template}, "status": status}
+
+
+@pytest.mark.parametrize("sets", [(), (plugin_set("gpu"),)], ids=["not installed", "installed"])
+@pytest.mark.parametrize("pods", [(), (plugin("d-0", "gpu", ready=False),)], ids=["no pod", "an evicted pod"])
+async def test_what_looks_like_the_device_plugin_elsewhere_changes_no_finding(
+    sets: Sequence[dict[str, Any]], pods: Sequence[dict[str, Any]]
+) -> None:
+    async def find(pods: Sequence[dict[str, Any]], sets: Sequence[dict[str, Any]]) -> Sequence[Finding]:
+        return run_checks(CLUSTER_CHECKS, await collect(SERVICE, OURS, *pods, sets=sets), "cluster")
+
+    found = await find(pods, sets)
+    assert [one.severity for one in found if one.check == "device-plugin"] != [Severity.OK]
+    assert await find([*pods, plugin("d-1", "team")], [*sets, plugin_set("team")]) == found

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from builders import card
 
 from gpuloom.cli.commands import run
 from gpuloom.cli.outcomes import ExitCode
+from gpuloom.wire.register import encode_register
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"
 SHARE = RECORDINGS / "share.jsonl"
@@ -77,6 +79,53 @@ def test_difference_names_line_place_and_both_values(tmp_path: Path, capsys: pyt
     code = run(["replay", "--check", path])
     assert code == ExitCode.NO
     assert capsys.readouterr().out == (f'{path}:6: /result/Error: recorded "boom", replayed ""\n4 answers, 1 differ\n')
+
+
+def record_kept_room(priority: int) -> list[dict[str, Any]]:
+    """Record that a pod is asked about while one of priority 10 waits for the only card."""
+
+    def pod(name: str, memory_mib: int, priority: int) -> dict[str, Any]:
+        limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(memory_mib)}
+        spec = {"priority": priority, "containers": [{"name": "c", "resources": {"limits": limits}}]}
+        return {"kind": "Pod", "metadata": {"name": name, "namespace": "default", "uid": name}, "spec": spec}
+
+    register = encode_register([card("GPU-a", memory_mib=10_000)])
+    metadata = {"name": "n1", "annotations": {"hami.io/node-nvidia-register": register}}
+    return [
+        {"type": "SETTINGS", "flags": {"preemption": "on"}},
+        {"type": "ADDED", "object": {"kind": "Node", "metadata": metadata}},
+        {"type": "RECONCILE"},
+        {"type": "ADDED", "object": pod("high", 9000, 10)},
+        {"type": "NOMINATED", "uid": "high", "node": "n1", "since": 0, "victims": []},
+        {"type": "FILTER", "id": "1", "args": {"Pod": pod("p", 5000, priority), "NodeNames": ["n1"]}},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("priority", "said"),
+    [
+        (0, ["does not fit on the only node", "n1: node(s) keep the room for pods that go before it: default/high"]),
+        (20, ["goes to node n1", "fits on the only node, n1"]),
+    ],
+)
+def test_an_explanation_of_a_replay_says_for_whom_a_node_keeps_its_room(
+    priority: int, said: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording = write(tmp_path / "r.jsonl", *record_kept_room(priority))
+    assert run(["replay", "--explain", recording]) is ExitCode.YES
+    told = capsys.readouterr().out
+    assert ([line in told for line in said], "keep the room" in told) == ([True, True], priority == 0)
+
+
+def test_an_explanation_of_a_recorded_pod_says_that_a_node_keeps_its_room(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recording = write(tmp_path / "r.jsonl", *record_kept_room(0))
+    assert run(["explain", "p", "--from", recording]) is ExitCode.YES
+    assert capsys.readouterr().out == (
+        "pod default/p does not fit on the only node.\n"
+        "1 node(s) keep the room for pods that go before it (see gpuloom nodes NODE).\n"
+    )
 
 
 def test_answer_without_its_input_line_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -71,6 +71,24 @@ async def test_an_explanation_says_what_the_decision_does(profile: Profile, kind
     assert ("fits on none of 2 nodes" in told) is (answer["result"]["NodeNames"] is None)
 
 
+@pytest.mark.parametrize(
+    ("word", "limits", "told"),
+    [
+        ("AMD", {"amd.com/gpu": "1", "amd.com/gpumem": "1000", "amd.com/gpucores": "30"}, ": 1,000 MiB, 30 % of the"),
+        ("AWSNeuron", {"aws.amazon.com/neuroncore": "1"}, ": 0 MiB, 50 % of the cores"),
+    ],
+)
+async def test_a_replay_tells_cores_in_per_cent_that_are_units_or_masks(
+    word: str, limits: dict[str, str], told: str
+) -> None:
+    player = await start(CATALOG[word], [other_node(CATALOG[word])])
+    explainer = Explainer(player.process.parts)
+    args = {"Pod": describe_pod(Asked(limits, {}, "", 0)), "NodeNames": NODES}
+    explainer.prepare(json.dumps(args).encode())
+    answer = await ask(player, {"type": "FILTER", "id": "1", "args": args})
+    assert told in explainer.describe(answer)[2]
+
+
 @each_family
 async def test_so_many_pods_have_room_as_can_be_decided_about(profile: Profile) -> None:
     asked = plain(profile)

@@ -17,6 +17,7 @@ from gpuloom.cli.asking.flags import (
 from gpuloom.cli.asking.printing import paint, print_value, write_lines
 from gpuloom.cli.asking.reader import Reader
 from gpuloom.cli.asking.running import ask, choose_pod
+from gpuloom.cli.names import Name
 from gpuloom.engine.explanation.text import tell_briefly, tell_explanation
 from gpuloom.engine.explanation.values import Explanation
 
@@ -24,7 +25,7 @@ _REASON = re.compile(r"(?<=: )(Card|Node|Numa|Exclusive|Resource|Allocated)[A-Za
 
 
 def explain_pod(
-    pod: str,
+    pod: Name,
     /,
     *,
     namespace: Annotated[str, Parameter(name=["--namespace", "-n"])] = "",

@@ -19,6 +19,7 @@ from gpuloom.cli.asking.namespaces import refuse_missing
 from gpuloom.cli.asking.printing import print_value, write_lines
 from gpuloom.cli.asking.reader import Reader
 from gpuloom.cli.asking.running import ask
+from gpuloom.cli.names import Name
 from gpuloom.cli.outcomes import ExitCode
 from gpuloom.engine.explanation.counting import tell_count
 from gpuloom.web.views.values import Fits
@@ -27,7 +28,7 @@ _MOST_ROOMS = 5
 
 
 def check_fit(
-    filename: Annotated[str, Parameter(name=["--filename", "-f"], allow_leading_hyphen=True)],
+    filename: Annotated[Name, Parameter(name=["--filename", "-f"], allow_leading_hyphen=True)],
     *,
     namespace: Annotated[str, Parameter(name=["--namespace", "-n"])] = "",
     depth: DepthFlags = DEPTH,
@@ -36,7 +37,7 @@ def check_fit(
 ) -> ExitCode:
     """Tell whether a pod would fit if it was created now, where, and how many of them. Nothing is created.
 
-    Exit code 0 if everything in the file fits, 1 otherwise.
+    Of several in the file each is looked at alone. Exit code 0 if each fits then, 1 otherwise.
 
     Parameters
     ----------

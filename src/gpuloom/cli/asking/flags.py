@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 from cyclopts.validators import Number
 
+from gpuloom.cli.names import Name
 from gpuloom.client.way import SERVER_VARIABLE, SERVICE_VARIABLE, Way
 from gpuloom.engine.explanation.depth import Depth
 
@@ -43,7 +44,7 @@ class SourceFlags(ClusterFlags):
     """Certificate authority (PEM) of that URL; without it the installation's, for public names the system's."""
     service: Annotated[str, Parameter(env_var=SERVICE_VARIABLE)] = ""
     """NAMESPACE/NAME of the scheduler's Service; without it the one that the webhook configuration names."""
-    snapshot: Annotated[str, Parameter(name="--from", allow_leading_hyphen=True)] = ""
+    snapshot: Annotated[Name, Parameter(name="--from", allow_leading_hyphen=True)] = ""
     """Ask a snapshot or a recording instead of a cluster; - is standard input."""
 
     @property

@@ -29,6 +29,7 @@ from gpuloom.cli.asking.reader import Reader
 from gpuloom.cli.asking.running import ask, choose_namespace, choose_node
 from gpuloom.cli.asking.selecting import select_nodes, select_pods
 from gpuloom.cli.asking.tables import CARDS, NODES, PENDING, PODS, QUOTAS, WORKLOAD, format_age_since, format_share
+from gpuloom.cli.names import Name
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.client.names import choose_card
 from gpuloom.engine.explanation.text import tell_cores
@@ -38,7 +39,7 @@ _STATES = Literal["all", "unhealthy", "cordoned", "idle", "used"]
 
 
 def list_nodes(
-    name: str = "",
+    name: Name = "",
     /,
     *,
     chosen: SelectorFlags = SELECTOR,
@@ -77,10 +78,10 @@ def list_nodes(
 
 
 def list_cards(
-    uuid: str = "",
+    uuid: Name = "",
     /,
     *,
-    node: str = "",
+    node: Name = "",
     model: str = "",
     state: _STATES = "all",
     chosen: SelectorFlags = SELECTOR,

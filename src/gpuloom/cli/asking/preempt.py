@@ -10,6 +10,7 @@ from gpuloom.cli.asking.printing import paint, print_value, write_lines
 from gpuloom.cli.asking.reader import Reader
 from gpuloom.cli.asking.running import ask, choose_pod
 from gpuloom.cli.asking.tables import format_age_since
+from gpuloom.cli.names import Name
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.engine.explanation.text import tell_cores
 from gpuloom.web.views.values import PreemptionView, VictimView
@@ -18,7 +19,7 @@ _NOT_BY_HAND = "evicting for a pod is the scheduler's to do: give --dry-run to b
 
 
 def plan_preemption(
-    pod: str,
+    pod: Name,
     /,
     *,
     dry_run: Annotated[bool, Parameter(negative=())] = False,

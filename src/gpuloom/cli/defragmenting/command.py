@@ -18,6 +18,7 @@ from gpuloom.cli.defragmenting.tidied import ToldTidying, tell_tidying
 from gpuloom.cli.defragmenting.told import ToldPlan, tell_plan
 from gpuloom.cli.defragmenting.wanted import read_wanted
 from gpuloom.cli.evicting import confirm
+from gpuloom.cli.names import Name
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.client.clusters import open_cluster
 from gpuloom.engine.planning.defragmentation.search import Progress
@@ -35,7 +36,7 @@ _R = TypeVar("_R")
 
 def run_defrag(
     *,
-    wanted: Annotated[str, Parameter(name="--for", allow_leading_hyphen=True)] = "",
+    wanted: Annotated[Name, Parameter(name="--for", allow_leading_hyphen=True)] = "",
     namespace: Annotated[str, Parameter(name=["--namespace", "-n"])] = "",
     max_moves: Annotated[int, Parameter(validator=Number(gte=1))] = 10,
     force: Annotated[bool, Parameter(negative=())] = False,

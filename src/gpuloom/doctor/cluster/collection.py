@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from gpuloom.doctor.checks import Unseen
-from gpuloom.doctor.cluster.facts import ClusterFacts, FoundWebhook, Probe, find_namespaces
+from gpuloom.doctor.cluster.facts import ClusterFacts, FoundWebhook, Probe, believe
 from gpuloom.doctor.cluster.installation import (
     ExtenderFlags,
     KubeScheduler,
@@ -74,14 +74,17 @@ async def collect_cluster(client: KubeClient, namespace: str) -> ClusterFacts:
 
     Raises ApiError when the API server cannot be reached or believes nobody.
     """
-    labelled, plugins, sets, classes, webhooks = await asyncio.gather(
+    schedulers, plugins, sets, classes, webhooks = await asyncio.gather(
         _list(client, INSTALLED_PODS, f"{COMPONENT}={OUR_SCHEDULER}"),
         _list(client, INSTALLED_PODS, f"{COMPONENT}={OUR_PLUGIN}"),
         _list(client, DAEMON_SETS),
         _list(client, RUNTIME_CLASSES),
         _find_webhooks(client),
     )
-    schedulers = _believe(labelled, webhooks)
+    if not isinstance(schedulers, Unseen):
+        schedulers = believe(schedulers, webhooks)
+    if not isinstance(plugins, Unseen):
+        plugins = believe(plugins, webhooks)
     nodes, pods = await asyncio.gather(_list(client, NODES), _list(client, PODS))
     installation = await _read_installation(client, schedulers)
     probe, rights = await asyncio.gather(
@@ -134,16 +137,6 @@ async def _find_webhooks(client: KubeClient) -> Sequence[FoundWebhook] | Unseen:
     found = [(each.name, one) for each in listed for one in each.webhooks or () if one.name == WEBHOOK_NAME]
     meetings = await asyncio.gather(*(meet(one.client_config) for _, one in found))
     return [FoundWebhook(name, one, met) for (name, one), met in zip(found, meetings, strict=True)]
-
-
-def _believe(
-    labelled: Sequence[InstalledPod] | Unseen, webhooks: Sequence[FoundWebhook] | Unseen
-) -> Sequence[InstalledPod] | Unseen:
-    """Leave out pods that are not where the webhook is: everybody may write the label, but no tenant a webhook."""
-    namespaces = find_namespaces(webhooks)
-    if isinstance(labelled, Unseen) or not namespaces:
-        return labelled
-    return [pod for pod in labelled if pod.namespace in namespaces]
 
 
 async def _read_installation(client: KubeClient, schedulers: Sequence[InstalledPod] | Unseen) -> InstallationFacts:

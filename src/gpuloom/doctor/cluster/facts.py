@@ -4,16 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
+from typing import TypeVar
 
 from gpuloom.doctor.checks import Unseen
 from gpuloom.doctor.cluster.installation import ExtenderFlags, KubeScheduler
 from gpuloom.doctor.cluster.objects import DaemonSet, InstalledPod, InstalledWebhook
 from gpuloom.vendors.catalog import Catalog, load_default_profiles
 from gpuloom.vendors.profile import Profile
-from gpuloom.wire.objects import Node, Pod
+from gpuloom.wire.objects import KubeObject, Node, Pod
 from gpuloom.wire.quantity import decode_strict_integer
 
 _NVIDIA = "NVIDIA"
+_Object = TypeVar("_Object", bound=KubeObject)
 
 
 class Trust(Enum):
@@ -46,6 +48,12 @@ def find_namespaces(webhooks: Sequence[FoundWebhook] | Unseen) -> frozenset[str]
     found = () if isinstance(webhooks, Unseen) else webhooks
     services = (one.webhook.client_config.service for one in found)
     return frozenset(service.namespace for service in services if service and service.namespace)
+
+
+def believe(labelled: Sequence[_Object], webhooks: Sequence[FoundWebhook] | Unseen) -> list[_Object]:
+    """Leave out what is not where the webhook is: everybody may write a label, but no tenant a webhook."""
+    namespaces = find_namespaces(webhooks)
+    return [one for one in labelled if not namespaces or one.namespace in namespaces]
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,8 +37,8 @@ def judge_registers(facts: ClusterFacts) -> Iterator[Problem]:
 
 def _list_selectors(facts: ClusterFacts) -> Sequence[Mapping[str, str]]:
     """Return by which labels device plugins of ours choose their nodes; the usual one where none does."""
-    sets = () if isinstance(facts.daemon_sets, Unseen) else facts.daemon_sets
-    return [one.node_selector for one in list_our_sets(sets) if one.node_selector] or [NODE_LABELS]
+    sets = () if isinstance(facts.daemon_sets, Unseen) else list_our_sets(facts)
+    return [one.node_selector for one in sets if one.node_selector] or [NODE_LABELS]
 
 
 def _judge_register(node: Node, profile: Profile, selectors: Sequence[Mapping[str, str]]) -> Iterator[Problem]:

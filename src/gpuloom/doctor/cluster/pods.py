@@ -1,11 +1,11 @@
 """Judges the installation's own pods, and the pods that ask for cards. Pure."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, product
 from pathlib import PurePath
 
 from gpuloom.doctor.checks import Unseen, UnseenError, look
-from gpuloom.doctor.cluster.facts import ClusterFacts, Trust, find_namespaces
+from gpuloom.doctor.cluster.facts import ClusterFacts, Trust, believe, find_namespaces
 from gpuloom.doctor.cluster.objects import DaemonSet, InstalledPod
 from gpuloom.doctor.findings import Fault, Problem, Severity
 from gpuloom.engine.state.foreign_pods import find_vendors_held
@@ -29,9 +29,7 @@ def judge_scheduler(facts: ClusterFacts) -> Iterator[Problem]:
     """Say why nobody schedules cards."""
     pods = look(facts.scheduler_pods)
     if not pods:
-        namespaces = " or ".join(sorted(find_namespaces(facts.webhooks)))
-        place = f" of namespace {namespaces}, where the webhook's Service is," if namespaces else ""
-        unlabelled = f"no pod{place} has the label {COMPONENT}={OUR_SCHEDULER}"
+        unlabelled = f"no pod{_tell_place(facts)} has the label {COMPONENT}={OUR_SCHEDULER}"
         if url := next(_find_outside(facts), ""):
             raise UnseenError(f"{unlabelled}: the scheduler runs outside of the cluster, and answers at {url}")
         yield Problem(
@@ -45,6 +43,12 @@ def judge_scheduler(facts: ClusterFacts) -> Iterator[Problem]:
         yield from _judge_pod(pod, Severity.WARNING if is_ready else Severity.ERROR)
 
 
+def _tell_place(facts: ClusterFacts) -> str:
+    """Say where an installation is believed to be, nothing where that is anywhere."""
+    namespaces = " or ".join(sorted(find_namespaces(facts.webhooks)))
+    return f" of namespace {namespaces}, where the webhook's Service is," if namespaces else ""
+
+
 def _find_outside(facts: ClusterFacts) -> Iterator[str]:
     """Give where webhooks answer that are no Service of the cluster."""
     for one in () if isinstance(facts.webhooks, Unseen) else facts.webhooks:
@@ -54,7 +58,7 @@ def _find_outside(facts: ClusterFacts) -> Iterator[str]:
 
 def judge_device_plugin(facts: ClusterFacts) -> Iterator[Problem]:
     """Say on which nodes no device plugin works, or why on none."""
-    ours, pods = list_our_sets(look(facts.daemon_sets)), look(facts.plugin_pods)
+    ours, pods = list_our_sets(facts), look(facts.plugin_pods)
     if not ours and not pods:
         yield _complain_of_no_plugin(facts)
     for each in ours:
@@ -63,9 +67,14 @@ def judge_device_plugin(facts: ClusterFacts) -> Iterator[Problem]:
         yield from _judge_pod(pod, Severity.ERROR)
 
 
-def list_our_sets(sets: Iterable[DaemonSet]) -> list[DaemonSet]:
-    """Return the DaemonSets of gpuloom's or HAMi's device plugin."""
-    return [each for each in sets if each.labels.get(COMPONENT) == OUR_PLUGIN]
+def list_our_sets(facts: ClusterFacts) -> list[DaemonSet]:
+    """Return the DaemonSets of gpuloom's or HAMi's device plugin.
+
+    Raises UnseenError.
+    """
+    return believe(
+        [each for each in look(facts.daemon_sets) if each.labels.get(COMPONENT) == OUR_PLUGIN], facts.webhooks
+    )
 
 
 def _complain_of_no_plugin(facts: ClusterFacts) -> Problem:
@@ -73,7 +82,7 @@ def _complain_of_no_plugin(facts: ClusterFacts) -> Problem:
 
     Raises UnseenError where all cards are other vendors', whose device plugins are none of the installation's.
     """
-    missing = "no DaemonSet of a device plugin is installed"
+    missing = f"no DaemonSet{_tell_place(facts)} is one of a device plugin"
     nodes = () if isinstance(facts.nodes, Unseen) else facts.nodes
     others = {profile.word for node in nodes for profile in facts.catalog.named_by(node)} - {facts.nvidia.word}
     if others and not any(facts.count_offered(node) for node in nodes):
@@ -106,7 +115,7 @@ def tell_labels(labels: Mapping[str, str]) -> str:
 def judge_other_plugins(facts: ClusterFacts) -> Iterator[Problem]:
     """Say which DaemonSets offer the same cards."""
     sets = [each for each in look(facts.daemon_sets) if each.status.desired_number_scheduled]
-    ours = list_our_sets(sets)
+    ours = [each for each in list_our_sets(facts) if each in sets]
     others = [each for each in sets if each not in ours and _is_foreign(each)]
     pairs = (pair for pair in product(ours, (*ours, *others)) if pair[0] is not pair[1] and _may_share_nodes(*pair))
     meeting = [*chain.from_iterable(pairs)] if ours else others
@@ -126,7 +135,7 @@ def judge_runtime_class(facts: ClusterFacts) -> Iterator[Problem]:
     """Say which runtime class is named and does not exist."""
     known = look(facts.runtime_classes)
     named = {profile.container.runtime_class: "the device configuration" for profile in facts.catalog}
-    for each in list_our_sets(look(facts.daemon_sets)):
+    for each in list_our_sets(facts):
         named[each.template.runtime_class_name or ""] = f"DaemonSet {each.full_name}"
     for pod in look(facts.plugin_pods):
         named[pod.spec.runtime_class_name or ""] = f"pod {pod.full_name}"

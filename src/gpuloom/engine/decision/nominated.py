@@ -71,6 +71,10 @@ class NominationScheduler:
             return self.pod_scheduler.takes(demands, node)
         return kept.find_refusal(asked) is None and kept.decide(demands, asked).node is not None
 
+    def keeps_room(self, demands: Demands, node: str, priority: int) -> bool:
+        """Tell whether nothing but others who wait there for their room keeps a pod from a node."""
+        return self.pod_scheduler.takes(demands, node) and not self.takes(demands, node, priority)
+
     def offer(
         self, demands: Demands, decision: PodDecision, chosen: str, priority: int, *, most_tries: int | None = None
     ) -> NodeOffer:

@@ -124,14 +124,14 @@ class SelfManagedCertificates:
         secret = self._secret
         if secret is not None and is_foreign(secret):
             raise CertificateError(f"{self._place} holds something else: give --tls-self-manage another name")
-        # A Secret that somebody deleted is made again as it was: callers trust its authorities.
-        certificates = read_certificates(secret) if secret is not None else self._certificates
+        # A Secret that somebody deleted or emptied is made again as it was: callers trust its authorities.
+        certificates = read_certificates(secret) if secret is not None and secret.data else self._certificates
         published = self._ca_bundle.has_settled(certificates.bundle)
         planned = plan(certificates, self._hosts, self._clocks.now(), published=published)
         if secret is None:
             secret = await self._create(planned)
             planned = read_certificates(secret)
-        elif planned != certificates:
+        elif planned != certificates or not secret.data:
             secret = await self._change(secret, planned)
         self._take_secret(secret)
         self._certificates = planned
@@ -149,6 +149,12 @@ class SelfManagedCertificates:
             created = await self._client.create(SECRETS, body, namespace=self._namespace, timeout_s=WRITE_DEADLINE_S)
         except AlreadyExistsError:
             return await self._client.get(SECRETS, self._name, namespace=self._namespace)
+        except ForbiddenError as error:
+            # The chart makes an empty Secret, so that this right is not needed.
+            raise CertificateError(
+                f"{self._place} is gone, and may not be made here: make it empty, to be filled, by "
+                f"kubectl -n {self._namespace} create secret generic {self._name}"
+            ) from error
         _log.info("certificate made", place=self._place)
         return created
 

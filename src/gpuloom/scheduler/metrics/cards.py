@@ -58,7 +58,7 @@ _CARD_SERIES: tuple[tuple[str, str, str, tuple[str, ...], Callable[[_Card], floa
     (
         "hami_gpu_core_limit_ratio",
         "GPUDeviceCoreLimit",
-        "Cores of a card, percent",
+        "Cores of a card, % or units",
         _CARD,
         lambda card: card.total_cores,
     ),
@@ -79,7 +79,7 @@ _CARD_SERIES: tuple[tuple[str, str, str, tuple[str, ...], Callable[[_Card], floa
     (
         "hami_gpu_core_allocated_ratio",
         "GPUDeviceCoreAllocated",
-        "Allocated cores of a card, percent",
+        "Allocated cores of a card, % or units",
         _CARD,
         lambda card: card.used_cores,
     ),
@@ -133,7 +133,7 @@ class CardMetrics:
         )
         yield Series(
             "hami_vgpu_core_allocated_ratio",
-            "Cores of a container on a card, percent",
+            "Cores of a container on a card, % or units",
             _SHARE,
             self._core_shares,
         )
@@ -157,7 +157,7 @@ class CardMetrics:
         yield Series("vGPUMemoryAllocated", "Memory of a container on a card, bytes", _OLD_SHARE, self._memory_shares)
         yield Series(
             "vGPUCoreAllocated",
-            "Cores of a container on a card, percent",
+            "Cores of a container on a card, % or units",
             _OLD_SHARE,
             self._core_shares,
         )

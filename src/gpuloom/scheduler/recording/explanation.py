@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from functools import partial
 
+from gpuloom.engine.explanation.cores import share_in_per_cent
 from gpuloom.engine.explanation.explain import finish
 from gpuloom.engine.explanation.several import explain_all
 from gpuloom.engine.explanation.study import ExplanationScope
@@ -11,6 +12,7 @@ from gpuloom.engine.explanation.values import Explanation
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.scheduler.parts import Parts
+from gpuloom.scheduler.pods.pending import KEEPING
 from gpuloom.scheduler.recording.answers import Answer
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.extender import decode_filter_args
@@ -49,7 +51,7 @@ class Explainer:
             return [title, "  asks for no card: every node may take it"]
         told = self._describe_answer(answer) if self._explanation is None else tell_explanation(self._explanation)
         held = self._state.cluster.ledger.find(self._pod.metadata.uid)
-        chosen = _describe_cards(held) if result["NodeNames"] and held is not None else ()
+        chosen = self._describe_cards(held) if result["NodeNames"] and held is not None else ()
         return [title, *chosen, *(f"  {line}" for line in told)]
 
     def _is_open(self, pod: Pod) -> bool:
@@ -62,12 +64,35 @@ class Explainer:
         except PolicyError:
             return None
 
+        keeping = self._find_keeping(pod)
+        barred = {
+            node: who for node, who in keeping.items() if self._state.decider.keeps_room(demands, node, pod.priority)
+        }
+
         def scene_of(word: str) -> ExplanationScope:
             vendor_scheduler = self._state.pod_scheduler.by_vendor[word]
             tell_absence = partial(self._parts.nodes.explain_missing_cards, profile=vendor_scheduler.profile)
-            return ExplanationScope(vendor_scheduler, names, tell_absence=tell_absence, pod=pod)
+            return ExplanationScope(
+                vendor_scheduler, names, barred, tell_absence=tell_absence, pod=pod, hopeless=frozenset(keeping)
+            )
 
         return finish(explain_all(self._state.pod_scheduler, demands, scene_of))
+
+    def _find_keeping(self, pod: Pod) -> dict[str, str]:
+        """Return the nodes that must keep others their room, and say for whom."""
+        by_node: dict[str, list[str]] = {}
+        for one in self._state.nominations.that_bind(pod.metadata.uid, pod.priority):
+            by_node.setdefault(one.node, []).append(one.full_name)
+        return {node: f"{KEEPING}: {', '.join(names)}" for node, names in by_node.items()}
+
+    def _describe_cards(self, held: Reservation) -> Iterator[str]:
+        yield f"  goes to node {held.node}"
+        for word in held.shares:
+            for share, _ in held.each_share_of(word):
+                cores = share_in_per_cent(self._state.cluster, held.node, word, share.uuid, share.cores)
+                yield f"    on {share.uuid}: {share.memory_mib:,} MiB, {tell_cores(cores)}"
+        for part in held.instances:
+            yield f"    as MIG instance {part.profile} of {part.gpu_uuid}"
 
     def _describe_answer(self, answer: Answer) -> Iterator[str]:
         """Tell what the answer alone says: of a simulation, or of a pod that was filtered again."""
@@ -80,11 +105,3 @@ class Explainer:
             return
         yield "fits on no node"
         yield from (f"  {node}: {text}" for node, text in sorted((result["FailedNodes"] or {}).items()))
-
-
-def _describe_cards(held: Reservation) -> Iterator[str]:
-    yield f"  goes to node {held.node}"
-    for share, _ in held.each_share():
-        yield f"    on {share.uuid}: {share.memory_mib:,} MiB, {tell_cores(share.cores)}"
-    for part in held.instances:
-        yield f"    as MIG instance {part.profile} of {part.gpu_uuid}"

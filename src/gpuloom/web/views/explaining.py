@@ -1,6 +1,6 @@
 """Explanations of pods that are there, and of pods that could be."""
 
-from collections.abc import Generator
+from collections.abc import Collection, Generator, Mapping
 from itertools import chain
 from typing import Any
 
@@ -15,6 +15,7 @@ from gpuloom.engine.explanation.summing import count_reasons
 from gpuloom.engine.explanation.text import tell_briefly
 from gpuloom.engine.explanation.values import Explanation, HostVerdict
 from gpuloom.engine.planning.capacity import count_capacity
+from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.foreign_pods import find_vendors_held, is_foreign
 from gpuloom.scheduler.admission.offers import ClusterOffers
@@ -24,6 +25,7 @@ from gpuloom.scheduler.pods.pending import APART, REFUSED_BEFORE, TRY_AGAIN, UNA
 from gpuloom.web.views.ended import tell_end
 from gpuloom.web.views.host_remedies import find_host_remedies
 from gpuloom.web.views.hosts import (
+    KEPT,
     CardsApart,
     Hosts,
     find_barred,
@@ -31,6 +33,7 @@ from gpuloom.web.views.hosts import (
     judge_cards,
     judge_hosts,
     judge_nodes,
+    tell_kept,
 )
 from gpuloom.web.views.nominated import find_nomination, tell_eviction, tell_nomination
 from gpuloom.web.views.preempting import VictimFacts, plan_on, tell_victims
@@ -144,13 +147,17 @@ def _explain(
         return Explanation(
             pod=viewer.name(pod.namespace, pod.name), outcome="cannot be read", headline=f"cannot be placed: {error}"
         )
+    barred = find_barred(source, pod, hosts, offered)
+    kept = _find_kept(source, pod, demands, barred) if hosts is None else ()
+    barred |= dict.fromkeys(kept, KEPT)
     explanation = yield from explain_all(
-        source.pod_scheduler, demands, lambda word: _scene(source, pod, offered, word, hosts), depth
+        source.pod_scheduler, demands, lambda word: _scene(source, pod, barred, word), depth
     )
     if hosts is not None and explanation.held is None:
         cards = yield from judge_cards(source, demands)
         explanation = yield from _add_hosts(source, pod, explanation, hosts, cards, depth)
-        explanation = msgspec.structs.replace(explanation, notes=(*explanation.notes, *hosts.tell_kept()))
+    notes = tell_kept(kept) if hosts is None else hosts.tell_kept() if explanation.held is None else ()
+    explanation = msgspec.structs.replace(explanation, notes=(*explanation.notes, *notes))
     if explanation.outcome == "does not fit" and depth.remedies:
         notes = yield from _tell_preemption(source, viewer, pod, hosts, offered)
         explanation = msgspec.structs.replace(explanation, notes=(*explanation.notes, *notes))
@@ -230,11 +237,16 @@ def _explain_foreign(source: Source, viewer: Viewer, pod: Pod) -> Explanation:
     )
 
 
-def _scene(
-    source: Source, pod: Pod, offered: frozenset[str] | None, word: str, hosts: Hosts | None
-) -> ExplanationScope:
+def _find_kept(source: Source, pod: Pod, demands: Demands, barred: Collection[str]) -> Collection[str]:
+    """Return the nodes that are offered and keep their room for others, which is known whatever hosts would say."""
+    if source.state.cluster.ledger.find(pod.metadata.uid) is not None:
+        return ()
+    nodes = source.state.nominations.nodes_kept_from(pod.metadata.uid, pod.priority).difference(barred)
+    return [node for node in nodes if source.decider.keeps_room(demands, node, pod.priority)]
+
+
+def _scene(source: Source, pod: Pod, barred: Mapping[str, str], word: str) -> ExplanationScope:
     names = source.node_names()
-    barred = find_barred(source, pod, hosts, offered)
     profile = source.state.settings.catalog[word]
     return ExplanationScope(
         source.pod_scheduler.by_vendor[word],

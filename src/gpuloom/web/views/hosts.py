@@ -33,7 +33,7 @@ from gpuloom.scheduler.admission.offers import ClusterOffers
 from gpuloom.scheduler.admission.unknown import UnknownResource, find_unknown
 from gpuloom.scheduler.admission.warn import MOST_WARNINGS
 from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
-from gpuloom.scheduler.pods.pending import read_last_words
+from gpuloom.scheduler.pods.pending import KEEPING, read_last_words
 from gpuloom.web.views.source import Source
 from gpuloom.wire.hostpods import HostPod
 from gpuloom.wire.objects import Node, Pod, Taint
@@ -48,12 +48,17 @@ NOT_NEEDED = (
     "kube-scheduler did not offer the node at its last try: it had enough others, or a reason that is gone or that "
     "gpuloom does not see"
 )
-KEPT = "node(s) keep the room for pods that go before it (see gpuloom nodes NODE)"
+KEPT = f"{KEEPING} (see gpuloom nodes NODE)"
 _NODES_A_STEP = 200
 _MOST_CLEARED = 8
 _ENOUGH_NODES = 100
 """With so many nodes that take a pod kube-scheduler may stop looking for more (percentageOfNodesToScore)."""
 _Found = TypeVar("_Found")
+
+
+def tell_kept(nodes: Collection[str]) -> Sequence[str]:
+    """Say that the room of nodes is kept for others, nothing where none is."""
+    return (f"{len(nodes):,} {KEPT}",) if nodes else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,7 @@ class Hosts:
 
     def tell_kept(self) -> Sequence[str]:
         """Say that room is kept for others, where nothing else of hosts is told."""
-        return [f"{len(self.kept):,} {KEPT}"] if self.kept and self.demand is None else []
+        return tell_kept(self.kept) if self.demand is None else ()
 
     def without_kept(self) -> "Hosts":
         """Return what kube-scheduler's filters say alone."""
@@ -235,8 +240,7 @@ def judge_nodes(source: Source, pod: Pod) -> Generator[None, None, Hosts]:
         return hosts
     for node in state.nominations.nodes_kept_from(pod.metadata.uid, pod.priority):
         yield
-        is_open = demands and node not in hosts.refusals and source.pod_scheduler.takes(demands, node)
-        if is_open and not source.decider.takes(demands, node, pod.priority):
+        if demands and node not in hosts.refusals and source.decider.keeps_room(demands, node, pod.priority):
             kept.add(node)
     return replace(hosts, refusals={**hosts.refusals, **dict.fromkeys(kept, (KEPT,))}, kept=frozenset(kept))
 

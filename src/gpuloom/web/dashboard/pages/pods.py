@@ -12,9 +12,11 @@ from gpuloom.web.dashboard.drawing import draw, draw_items
 from gpuloom.web.dashboard.regions import DashboardPage, Listing, Region
 from gpuloom.web.pages import gather
 from gpuloom.web.refusals import need_pods
+from gpuloom.web.views.cards import name_cards
 from gpuloom.web.views.explaining import explain_pod
 from gpuloom.web.views.nominated import find_nomination
 from gpuloom.web.views.pods import find_pending, list_pending, pick_pending
+from gpuloom.web.views.source import Source
 from gpuloom.web.views.used import use_of_pod
 from gpuloom.web.views.values import NominationView, PendingView
 
@@ -54,7 +56,7 @@ async def make_pod(api: WebApi, asked: Asked) -> DashboardPage:
     explanation = await api.pace.finish(explain_pod(api.source, asked.viewer, pod, read_depth(asked)))
     nomination = find_nomination(api.source, asked.viewer, pod.metadata.uid)
     held = api.source.state.cluster.ledger.find(pod.metadata.uid)
-    regions = dict(await api.pace.collect(_draw_pod(explanation, nomination, asked)))
+    regions = dict(await api.pace.collect(_draw_pod(api.source, explanation, nomination, asked)))
     used = use_of_pod(api.source, held) if held is not None else None
     regions["use"] = draw("pods", "use", held is not None, used, api.source.book.why_not)
     regions["which"] = draw("explanation", "which", explanation, asked.path, node)
@@ -79,12 +81,13 @@ def draw_details(explanation: Explanation, wanted: str = "") -> Generator[None, 
 
 
 def _draw_pod(
-    explanation: Explanation, nomination: NominationView | None, asked: Asked
+    source: Source, explanation: Explanation, nomination: NominationView | None, asked: Asked
 ) -> Iterator[tuple[str, Region]]:
     yield "verdict", draw("explanation", "verdict", explanation)
     yield "nominations", draw("nominations", "region", (nomination,) if nomination else ())
     yield "files", draw("pods", "files", asked.name("namespace"), asked.name("pod"), asked.viewer)
-    yield "summary", draw("explanation", "summary", explanation)
+    places = name_cards(source, explanation.held.node) if explanation.held is not None else {}
+    yield "summary", draw("explanation", "summary", explanation, places)
 
 
 def _without_clock(row: PendingView) -> PendingView:
