@@ -546,7 +546,7 @@ async def test_where_neither_cards_nor_node_would_do_both_are_told_everywhere(pa
     pod = await pages.site.client.create(PODS, manifest, namespace="default")
     await poll(lambda: pod.metadata.uid in pages.site.process.state.pods)
     _, fits = await pages.post("/fits?namespace=default", manifest)
-    host = f"{NOBODY}: 1 {AFFINITY}, then 1 Insufficient cpu"
+    host = f"{NOBODY}: 1 {AFFINITY}; apart from that, 1 Insufficient cpu"
     why = f"It asks for 20,000 MiB of one card; the largest card that it accepts has 10,000; {host}."
     seen = await pages.see("/explain/default/greedy")
     assert [one["why"].partition(". ")[2] for one in (seen, fits["explanation"])] == [why, why]
@@ -579,7 +579,7 @@ async def test_what_a_node_refuses_behind_the_first_reason_is_told_too(pages: Pa
     containers = [{"name": "c", "resources": {"limits": limits}}]
     seen = (await fit(pages, containers=containers, nodeSelector={"disk": "ssd"}))["explanation"]
     assert seen["host"]["further"] == [{"text": "Insufficient cpu", "nodes": 1}]
-    assert f"but it does not take the pod: 1 {AFFINITY}, then 1 Insufficient cpu." in seen["why"]
+    assert f"but it does not take the pod: 1 {AFFINITY}; apart from that, 1 Insufficient cpu." in seen["why"]
 
 
 async def test_nodes_with_as_much_free_are_counted_where_less_would_fit(pages: Pages) -> None:

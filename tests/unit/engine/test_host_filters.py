@@ -15,6 +15,7 @@ from gpuloom.engine.hostfit.filters import (
     UNSCHEDULABLE,
     count_host_room,
     find_enough,
+    find_further_refusals,
     find_missing_labels,
     find_other_affinity,
     find_shortage,
@@ -65,6 +66,15 @@ def test_a_cordoned_node_takes_a_pod_only_that_tolerates_it() -> None:
     tolerations = [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]
     assert refuse(pod(), node(unschedulable=True)) == (UNSCHEDULABLE,)
     assert refuse(pod(tolerations=tolerations), node(unschedulable=True)) == ()
+
+
+def test_the_taint_that_a_cordon_puts_on_a_node_is_no_further_reason() -> None:
+    of_cordon = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
+    by = node(unschedulable=True, taints=[of_cordon])
+    assert find_further_refusals(by, usage_of().on("n1"), read_host_demand(pod())) == ()
+    by = node(unschedulable=True, taints=[of_cordon, *taint()])
+    told = ("node(s) had untolerated taint {gpu: only}",)
+    assert find_further_refusals(by, usage_of().on("n1"), read_host_demand(pod())) == told
 
 
 @pytest.mark.parametrize("effect", ["NoSchedule", "NoExecute"])

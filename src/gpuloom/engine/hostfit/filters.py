@@ -50,9 +50,12 @@ def find_further_refusals(node: Node, usage: NodeUsage, demand: HostDemand) -> t
 
 def _ask_filters(node: Node, usage: NodeUsage, demand: HostDemand) -> Iterator[tuple[str, ...]]:
     """Give what each filter says that refuses."""
-    if node.spec.unschedulable and not _tolerates(demand.tolerations, _CORDONED):
+    is_closed = node.spec.unschedulable and not _tolerates(demand.tolerations, _CORDONED)
+    if is_closed:
         yield (UNSCHEDULABLE,)
     for taint in node.spec.taints or ():
+        if is_closed and _is_of_cordon(taint):
+            continue
         if taint.effect in _KEEPS_AWAY and not _tolerates(demand.tolerations, taint):
             yield (f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}",)
             break
@@ -127,6 +130,11 @@ def count_host_room(node: Node, usage: NodeUsage, demand: HostDemand) -> int | N
 def tells_amounts(node: Node) -> bool:
     """Tell whether a node says what it can give: a kubelet always does, an object made by hand may not."""
     return PODS in (node.status.allocatable or {})
+
+
+def _is_of_cordon(taint: Taint) -> bool:
+    """Tell whether Kubernetes gives a taint to nodes that are unschedulable, and takes it away with that."""
+    return (taint.key, taint.effect) == (_CORDONED.key, _CORDONED.effect)
 
 
 def _read_amounts(node: Node, demand: HostDemand) -> Mapping[str, int]:
