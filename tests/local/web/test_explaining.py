@@ -129,10 +129,34 @@ async def test_nodes_of_the_same_taints_are_told_together(pages: Pages) -> None:
     ]
 
 
-@pytest.mark.parametrize("lacks", ["a toleration", "a label"])
+CORDON = {"spec": {"unschedulable": True}}
+
+
+async def test_a_node_that_is_cordoned_is_told_to_be_uncordoned_and_takes_the_pod_then(pages: Pages) -> None:
+    for name in ("n1", "n2", "n3"):
+        if name != "n1":
+            await pages.site.register(name)
+        await change_node(pages, name, CORDON)
+    await taint(pages, "n1")
+    told = await tell_remedies(pages)
+    assert told == ["would fit on n2 or 1 other if uncordoned (kubectl uncordon n2)"]
+    await change_node(pages, "n2", {"spec": {"unschedulable": None}})
+    assert (await pages.see("/explain/default/waits"))["headline"].endswith("it fits on 1 of 3 nodes: n2")
+
+
+async def test_a_cordoned_node_is_not_told_to_be_uncordoned_whose_cards_would_not_do(pages: Pages) -> None:
+    await change_node(pages, "n1", CORDON)
+    await pages.site.submit("waits", memory_mib=20_000)
+    seen = await pages.see("/explain/default/waits")
+    assert [one["text"] for one in seen.get("remedies", ()) if "uncordon" in one["text"]] == []
+
+
+@pytest.mark.parametrize("lacks", ["a toleration", "a label", "an uncordon"])
 async def test_a_node_that_is_not_ready_is_not_told_to_take_the_pod(pages: Pages, lacks: str) -> None:
     if lacks == "a toleration":
         await taint(pages, "n1")
+    if lacks == "an uncordon":
+        await change_node(pages, "n1", CORDON)
     down = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
     await change_node(pages, "n1", down, subresource="status")
     await pages.site.submit("waits", spec={"nodeSelector": {"disk": "ssd"}} if lacks == "a label" else {})

@@ -14,6 +14,7 @@ from gpuloom.engine.hostfit.filters import (
     TOO_MANY_PODS,
     UNSCHEDULABLE,
     count_host_room,
+    find_cordon,
     find_enough,
     find_further_refusals,
     find_missing_labels,
@@ -39,6 +40,9 @@ def pod(asks: Mapping[str, str] | None = None, name: str = "p", ports: Any = Non
     main = {"name": "main", "resources": {"requests": asks or {}}, "ports": ports or []}
     value = {"metadata": {"name": name, "uid": name}, "spec": {"containers": [main], **spec}}
     return msgspec.convert(value, HostPod)
+
+
+OF_CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
 def taint(effect: str = "NoSchedule", value: str = "only") -> list[dict[str, str]]:
@@ -69,10 +73,9 @@ def test_a_cordoned_node_takes_a_pod_only_that_tolerates_it() -> None:
 
 
 def test_the_taint_that_a_cordon_puts_on_a_node_is_no_further_reason() -> None:
-    of_cordon = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
-    by = node(unschedulable=True, taints=[of_cordon])
+    by = node(unschedulable=True, taints=[OF_CORDON])
     assert find_further_refusals(by, usage_of().on("n1"), read_host_demand(pod())) == ()
-    by = node(unschedulable=True, taints=[of_cordon, *taint()])
+    by = node(unschedulable=True, taints=[OF_CORDON, *taint()])
     told = ("node(s) had untolerated taint {gpu: only}",)
     assert find_further_refusals(by, usage_of().on("n1"), read_host_demand(pod())) == told
 
@@ -332,6 +335,22 @@ def test_labels_are_named_where_they_alone_keep_a_pod_away(
 def test_taints_are_named_where_they_alone_keep_a_pod_away(by: Node, asks: dict[str, str], keys: list[str]) -> None:
     tolerant = read_host_demand(pod(asks, tolerations=[{"key": "known", "operator": "Exists"}]))
     assert [one.key for one in find_untolerated(by, usage_of().on("n1"), tolerant)] == keys
+
+
+@pytest.mark.parametrize(
+    ("by", "spec", "keeps"),
+    [
+        (node(unschedulable=True), {}, True),
+        (node(unschedulable=True, taints=[OF_CORDON]), {}, True),
+        (node(taints=[OF_CORDON]), {}, False),
+        (node(unschedulable=True, taints=taint()), {}, False),
+        (node(unschedulable=True), {"nodeSelector": {"disk": "ssd"}}, False),
+        (node(unschedulable=True), {"tolerations": [{"operator": "Exists"}]}, False),
+    ],
+    ids=["alone", "as kubectl does it", "a taint by hand", "another taint", "a label", "tolerated"],
+)
+def test_a_cordon_is_told_where_it_alone_keeps_a_pod_away(by: Node, spec: dict[str, Any], *, keeps: bool) -> None:
+    assert bool(find_cordon(by, usage_of().on("n1"), read_host_demand(pod(**spec)))) is keeps
 
 
 @pytest.mark.parametrize(

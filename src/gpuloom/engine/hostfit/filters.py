@@ -67,6 +67,20 @@ def _ask_filters(node: Node, usage: NodeUsage, demand: HostDemand) -> Iterator[t
         yield lacks
 
 
+def uncordon(node: Node) -> Node:
+    """Return a node as ``kubectl uncordon`` leaves it: its taint goes, too."""
+    taints = [taint for taint in node.spec.taints or () if not _is_of_cordon(taint)]
+    spec = msgspec.structs.replace(node.spec, unschedulable=False, taints=taints)
+    return msgspec.structs.replace(node, spec=spec)
+
+
+def find_cordon(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[str, ...]:
+    """Return what says that a node is cordoned, where that is all that keeps a pod from it."""
+    if not node.spec.unschedulable or not refuse_host(node, usage, demand):
+        return ()
+    return () if refuse_host(uncordon(node), usage, demand) else (UNSCHEDULABLE,)
+
+
 def find_missing_labels(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[str, ...]:
     """Name the labels of a pod's node selector that are all that keeps it from a node; nothing where there is more."""
     missing = tuple(f"{key}={value}" for key, value in demand.selector if node.labels.get(key) != value)

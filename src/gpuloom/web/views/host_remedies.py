@@ -3,7 +3,7 @@
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from itertools import islice
 
-from gpuloom.engine.explanation.conditions import suggest_other_affinity, suggest_tolerations
+from gpuloom.engine.explanation.conditions import suggest_other_affinity, suggest_tolerations, suggest_uncordon
 from gpuloom.engine.explanation.hosts import Shortages, suggest_less
 from gpuloom.engine.explanation.labels import list_labels, suggest_labels
 from gpuloom.engine.explanation.leaving import tell_leaving
@@ -22,7 +22,8 @@ def find_host_remedies(
     kept = source.state.nominations.nodes_kept_from(pod.metadata.uid, pod.priority)
     names = [name for name in cards.fitting if name not in kept]
     short = {name: lacks for name, lacks in shortages.items() if name not in kept}
-    remedies = [*suggest_tolerations((yield from hosts.find_untolerated(source, names)))]
+    remedies = [*suggest_uncordon((yield from hosts.find_cordoned(source, names)))]
+    remedies += suggest_tolerations((yield from hosts.find_untolerated(source, names)))
     if missing := (yield from hosts.find_missing_labels(source, names)):
         nodes = source.state.nodes
         known = list_labels(nodes[name].labels for name in missing if name in nodes)

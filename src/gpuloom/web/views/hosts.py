@@ -15,6 +15,7 @@ from gpuloom.engine.hostfit.demand import HostDemand, read_host_demand
 from gpuloom.engine.hostfit.filters import (
     Shortage,
     count_host_room,
+    find_cordon,
     find_enough,
     find_further_refusals,
     find_missing_labels,
@@ -23,6 +24,7 @@ from gpuloom.engine.hostfit.filters import (
     find_untolerated,
     refuse_host,
     tells_amounts,
+    uncordon,
 )
 from gpuloom.engine.hostfit.usage import NodeUsage
 from gpuloom.engine.request.demand import Demands
@@ -122,6 +124,13 @@ class Hosts:
         if self.demand is None or not self.demand.selector:
             return {}
         return (yield from _look_at(source, names, self.demand, find_missing_labels))
+
+    def find_cordoned(self, source: Source, names: Collection[str]) -> Generator[None, None, Sequence[str]]:
+        """Find in steps the nodes that would take the pod if they were uncordoned, as they are ready but for that."""
+        if self.demand is None:
+            return ()
+        found = yield from _look_at(source, names, self.demand, find_cordon)
+        return tuple(name for name in found if _is_ready(uncordon(source.state.nodes[name])))
 
     def find_untolerated(
         self, source: Source, names: Collection[str]
