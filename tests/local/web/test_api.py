@@ -634,7 +634,10 @@ async def test_a_table_without_pods_names_the_namespace_that_was_chosen(pages: P
 @pytest.mark.parametrize(
     ("selector", "told"),
     [
-        ({"zone": "mars"}, "n1 or 1 other if labelled zone=mars, or without the pod's nodeSelector"),
+        (
+            {"zone": "mars"},
+            "n1 or 1 other if labelled zone=mars (kubectl label node n1 zone=mars), or without the pod's nodeSelector",
+        ),
         ({"kubernetes.io/hostname": "node-z"}, "n1 or 1 other without the pod's nodeSelector"),
         ({"topology.kubernetes.io/zone": "a", "disk": "ssd"}, "n1 or 1 other without the pod's nodeSelector"),
     ],
@@ -663,7 +666,8 @@ async def test_a_label_that_a_node_has_is_told_where_the_selector_has_nearly_tha
     await pages.site.submit("picky", spec={"nodeSelector": selector})
     (remedy,) = (await pages.see("/explain/default/picky"))["remedies"]
     (label,) = (f"{key}={value}" for key, value in selector.items())
-    assert f"if labelled {label}{ask}, or without" in remedy["text"]
+    told = ask or f" (kubectl label node n1 {label})"
+    assert f"if labelled {label}{told}, or without" in remedy["text"]
 
 
 async def test_who_asks_for_no_cores_is_not_said_to_have_none(pages: Pages) -> None:

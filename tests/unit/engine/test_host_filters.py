@@ -17,6 +17,7 @@ from gpuloom.engine.hostfit.filters import (
     find_cordon,
     find_enough,
     find_further_refusals,
+    find_labels_for_affinity,
     find_missing_labels,
     find_other_affinity,
     find_shortage,
@@ -363,6 +364,53 @@ def test_node_affinity_is_told_where_it_alone_keeps_a_pod_away(
 ) -> None:
     picky = read_host_demand(pod(asks, affinity=require({"key": "disk", "operator": "Exists"})))
     assert bool(find_other_affinity(node(labels), usage_of().on("n1"), picky)) is keeps
+
+
+def be(key: str, *values: str, operator: str = "In") -> dict[str, Any]:
+    return {"key": key, "operator": operator, "values": list(values)}
+
+
+@pytest.mark.parametrize(
+    ("labels", "conditions", "named"),
+    [
+        ({}, [be("disk", "ssd", "nvme")], ("disk=ssd",)),
+        ({}, [be("disk", "ssd", "nvme"), be("disk", "ssd", operator="NotIn")], ("disk=nvme",)),
+        ({}, [be("disk", operator="Exists")], ("disk=true",)),
+        ({}, [be("zone", "a"), be("disk", "ssd")], ("disk=ssd", "zone=a")),
+        ({"zone": "a"}, [be("zone", "a"), be("disk", "ssd")], ("disk=ssd",)),
+        ({"disk": "hdd"}, [be("disk", "ssd")], ()),
+        ({"old": "yes"}, [be("disk", "ssd"), be("old", operator="DoesNotExist")], ()),
+        ({}, [be("rank", "1", operator="Gt")], ()),
+        ({}, [be("disk", "$(reboot)")], ()),
+        ({}, [be("disk")], ()),
+        ({"disk": "ssd"}, [be("disk", "ssd")], ()),
+    ],
+    ids=[
+        "one of some",
+        "not each of them",
+        "any",
+        "two",
+        "one of two",
+        "has another",
+        "one too many",
+        "a number",
+        "no label at all",
+        "none of none",
+        "lacks nothing",
+    ],
+)
+def test_labels_are_named_with_which_node_affinity_would_let_a_pod_in(
+    labels: dict[str, str], conditions: list[dict[str, Any]], named: tuple[str, ...]
+) -> None:
+    picky = read_host_demand(pod(affinity=require(*conditions)))
+    assert find_labels_for_affinity(node(labels), usage_of().on("n1"), picky) == named
+
+
+def test_of_several_terms_that_needs_fewest_labels() -> None:
+    terms = [{"matchExpressions": [be("a", "1"), be("b", "1")]}, {"matchExpressions": [be("c", "1")]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    picky = read_host_demand(pod(affinity={"nodeAffinity": required}))
+    assert find_labels_for_affinity(node(), usage_of().on("n1"), picky) == ("c=1",)
 
 
 @pytest.mark.parametrize(

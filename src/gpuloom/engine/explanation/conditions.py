@@ -1,4 +1,4 @@
-"""What keeps a pod from nodes that would take it without: taints not tolerated, node affinity, a node's cordon."""
+"""What keeps a pod from nodes that would take it without: taints not tolerated, a node's cordon."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -18,12 +18,6 @@ def suggest_tolerations(untolerated: Mapping[str, Sequence[Taint]]) -> Iterator[
     order = sorted(alike.items(), key=lambda item: (len(item[0]), -len(item[1]), item[0]))
     for words, names in order[:_MOST_KINDS]:
         yield _tell("tolerations", names, f"if the pod tolerated {' and '.join(words)}")
-
-
-def suggest_other_affinity(nodes: Sequence[str]) -> Iterator[Remedy]:
-    """Say that nodes would take the pod if it required nothing of them in its node affinity."""
-    if nodes:
-        yield _tell("affinity", nodes, "without the pod's required node affinity")
 
 
 def suggest_uncordon(nodes: Sequence[str]) -> Iterator[Remedy]:

@@ -11,7 +11,7 @@ import msgspec
 
 from gpuloom.engine.hostfit.demand import HostDemand
 from gpuloom.engine.hostfit.requests import COUNTED, PODS, read_allocatable
-from gpuloom.engine.hostfit.selectors import meets
+from gpuloom.engine.hostfit.selectors import find_value, is_label, meets
 from gpuloom.engine.hostfit.usage import NodeUsage
 from gpuloom.wire.hostpods import NodeTerm, Toleration
 from gpuloom.wire.objects import Node, Taint
@@ -104,6 +104,28 @@ def find_other_affinity(node: Node, usage: NodeUsage, demand: HostDemand) -> tup
     if not demand.terms or any(_holds(term, node) for term in demand.terms):
         return ()
     return () if refuse_host(node, usage, msgspec.structs.replace(demand, terms=None)) else demand.terms
+
+
+def find_labels_for_affinity(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[str, ...]:
+    """Name labels that a node has not at all, with which a pod's node affinity would let it in; the fewest that do."""
+    lacks = filter(None, (_find_lacking_labels(term, node) for term in demand.terms or ()))
+    for labels in sorted(lacks, key=len):
+        metadata = msgspec.structs.replace(node.metadata, labels={**node.labels, **labels})
+        if not refuse_host(msgspec.structs.replace(node, metadata=metadata), usage, demand):
+            return tuple(f"{key}={value}" for key, value in sorted(labels.items()))
+    return ()
+
+
+def _find_lacking_labels(term: NodeTerm, node: Node) -> dict[str, str]:
+    """Return labels that may be all that a node lacks of a term; none where it has another value of one of them."""
+    expressions = term.match_expressions or ()
+    found = {}
+    for key in {one.key for one in expressions if not meets(one, node.labels)}:
+        value = None if key in node.labels else find_value(key, expressions)
+        if value is None or not is_label(key, value):
+            return {}
+        found[key] = value
+    return found
 
 
 def find_shortage(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[Shortage, ...]:

@@ -18,6 +18,7 @@ from gpuloom.engine.hostfit.filters import (
     find_cordon,
     find_enough,
     find_further_refusals,
+    find_labels_for_affinity,
     find_missing_labels,
     find_other_affinity,
     find_shortage,
@@ -140,11 +141,15 @@ class Hosts:
             return {}
         return (yield from _look_at(source, names, self.demand, find_untolerated))
 
-    def find_other_affinity(self, source: Source, names: Collection[str]) -> Generator[None, None, Sequence[str]]:
-        """Find in steps the nodes that the pod's node affinity alone keeps from taking it."""
+    def find_other_affinity(
+        self, source: Source, names: Collection[str]
+    ) -> Generator[None, None, dict[str, Sequence[str]]]:
+        """Find in steps the nodes that node affinity alone keeps from taking the pod, and labels that would do."""
         if self.demand is None or not self.demand.terms:
-            return ()
-        return tuple((yield from _look_at(source, names, self.demand, find_other_affinity)))
+            return {}
+        kept = yield from _look_at(source, names, self.demand, find_other_affinity)
+        labels = yield from _look_at(source, kept, self.demand, find_labels_for_affinity)
+        return {name: labels.get(name, ()) for name in kept}
 
     def find_enough(self, source: Source, shortages: Shortages) -> Generator[None, None, dict[str, Sequence[str]]]:
         """Find in steps, on the nodes that lack least, pods each of which takes as much as is lacking, by UID."""
