@@ -406,6 +406,11 @@ def test_labels_are_named_with_which_node_affinity_would_let_a_pod_in(
     assert find_labels_for_affinity(node(labels), usage_of().on("n1"), picky) == named
 
 
+def test_no_label_is_named_where_a_term_is_of_another_node() -> None:
+    picky = read_host_demand(pod(affinity=require(be("disk", "ssd"), fields=[be("metadata.name", "n2")])))
+    assert find_labels_for_affinity(node(), usage_of().on("n1"), picky) == ()
+
+
 def test_of_several_terms_that_needs_fewest_labels() -> None:
     terms = [{"matchExpressions": [be("a", "1"), be("b", "1")]}, {"matchExpressions": [be("c", "1")]}]
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}

@@ -29,11 +29,11 @@ labels = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES[:2]), max
 facts: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
     {
         "labels": labels,
-        "cordon": st.sampled_from(["", "", "spec", "spec and taint"]),
+        "cordon": st.sampled_from(["", "", "", "spec", "spec and taint"]),
         "tainted": seldom,
         "down": seldom,
         "cards": st.integers(1, 4),
-        "memory_mib": st.sampled_from([8000, 8000, 1000]),
+        "memory_mib": st.sampled_from([8000, 8000, 8000, 1000]),
     }
 )
 conditions = st.builds(
@@ -82,12 +82,12 @@ def describe_pod(cards: int, cpu: int, selector: Mapping[str, str], terms: Seque
 nodes = st.lists(facts, min_size=1, max_size=3).map(
     lambda some: {f"n{at}": describe_node(f"n{at}", **one) for at, one in enumerate(some)}
 )
-pods = st.builds(
-    describe_pod,
-    st.sampled_from([1, 1, 2, 5]),
-    st.sampled_from([1, 1, 1, 6]),
-    st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES), max_size=1),
-    terms,
+selectors = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES), max_size=1)
+pods = st.one_of(
+    *(
+        st.builds(describe_pod, st.sampled_from([1, 1, 1, 5]), st.sampled_from([1, 1, 1, 6]), selector, required)
+        for selector, required in ((selectors, st.just([])), (st.just({}), terms), (selectors, terms))
+    )
 )
 
 
