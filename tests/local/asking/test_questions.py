@@ -224,7 +224,8 @@ async def test_fits_tells_what_a_node_lacks_beside_cards(stage: Stage) -> None:
     said = await stage.gpuloom("fits", "-v", "-f", "-", stdin=pod)
     affinity = "node(s) didn't match Pod's node affinity/selector"
     told = f"he cards of 2 nodes would do, but none of them takes the pod: 2 {affinity}"
-    remedy = "it would fit on node-a or 1 other if labelled disk=ssd, or without the pod's nodeSelector."
+    labelled = "if labelled disk=ssd (kubectl label node node-a disk=ssd)"
+    remedy = f"it would fit on node-a or 1 other {labelled}, or without the pod's nodeSelector."
     assert said.code == 1
     head, why, *details = said.out.splitlines()[:9]
     assert (head, why) == ("Pod/new: no room", "pod default/new fits on none of 2 nodes.")

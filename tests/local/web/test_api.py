@@ -546,7 +546,7 @@ async def test_where_neither_cards_nor_node_would_do_both_are_told_everywhere(pa
     pod = await pages.site.client.create(PODS, manifest, namespace="default")
     await poll(lambda: pod.metadata.uid in pages.site.process.state.pods)
     _, fits = await pages.post("/fits?namespace=default", manifest)
-    host = f"{NOBODY}: 1 {AFFINITY}, then 1 Insufficient cpu"
+    host = f"{NOBODY}: 1 {AFFINITY}; apart from that, 1 Insufficient cpu"
     why = f"It asks for 20,000 MiB of one card; the largest card that it accepts has 10,000; {host}."
     seen = await pages.see("/explain/default/greedy")
     assert [one["why"].partition(". ")[2] for one in (seen, fits["explanation"])] == [why, why]
@@ -579,7 +579,7 @@ async def test_what_a_node_refuses_behind_the_first_reason_is_told_too(pages: Pa
     containers = [{"name": "c", "resources": {"limits": limits}}]
     seen = (await fit(pages, containers=containers, nodeSelector={"disk": "ssd"}))["explanation"]
     assert seen["host"]["further"] == [{"text": "Insufficient cpu", "nodes": 1}]
-    assert f"but it does not take the pod: 1 {AFFINITY}, then 1 Insufficient cpu." in seen["why"]
+    assert f"but it does not take the pod: 1 {AFFINITY}; apart from that, 1 Insufficient cpu." in seen["why"]
 
 
 async def test_nodes_with_as_much_free_are_counted_where_less_would_fit(pages: Pages) -> None:
@@ -634,7 +634,10 @@ async def test_a_table_without_pods_names_the_namespace_that_was_chosen(pages: P
 @pytest.mark.parametrize(
     ("selector", "told"),
     [
-        ({"zone": "mars"}, "n1 or 1 other if labelled zone=mars, or without the pod's nodeSelector"),
+        (
+            {"zone": "mars"},
+            "n1 or 1 other if labelled zone=mars (kubectl label node n1 zone=mars), or without the pod's nodeSelector",
+        ),
         ({"kubernetes.io/hostname": "node-z"}, "n1 or 1 other without the pod's nodeSelector"),
         ({"topology.kubernetes.io/zone": "a", "disk": "ssd"}, "n1 or 1 other without the pod's nodeSelector"),
     ],
@@ -663,7 +666,8 @@ async def test_a_label_that_a_node_has_is_told_where_the_selector_has_nearly_tha
     await pages.site.submit("picky", spec={"nodeSelector": selector})
     (remedy,) = (await pages.see("/explain/default/picky"))["remedies"]
     (label,) = (f"{key}={value}" for key, value in selector.items())
-    assert f"if labelled {label}{ask}, or without" in remedy["text"]
+    told = ask or f" (kubectl label node n1 {label})"
+    assert f"if labelled {label}{told}, or without" in remedy["text"]
 
 
 async def test_who_asks_for_no_cores_is_not_said_to_have_none(pages: Pages) -> None:

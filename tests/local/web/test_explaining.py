@@ -113,7 +113,7 @@ async def test_a_pod_that_its_selector_pins_to_a_tainted_node_may_tolerate_the_t
     await taint(pages, "n2", effect="NoExecute")
     assert await tell_remedies(pages, nodeSelector={"disk": "ssd"}) == [
         "would fit on n2 if the pod tolerated gpu=only:NoExecute",
-        "would fit on n1 if labelled disk=ssd, or without the pod's nodeSelector",
+        "would fit on n1 if labelled disk=ssd (kubectl label node n1 disk=ssd), or without the pod's nodeSelector",
     ]
 
 
@@ -129,21 +129,69 @@ async def test_nodes_of_the_same_taints_are_told_together(pages: Pages) -> None:
     ]
 
 
-@pytest.mark.parametrize("lacks", ["a toleration", "a label"])
+CORDON = {"spec": {"unschedulable": True}}
+
+
+async def test_a_node_that_is_cordoned_is_told_to_be_uncordoned_and_takes_the_pod_then(pages: Pages) -> None:
+    for name in ("n1", "n2", "n3"):
+        if name != "n1":
+            await pages.site.register(name)
+        await change_node(pages, name, CORDON)
+    await taint(pages, "n1")
+    told = await tell_remedies(pages)
+    assert told == ["would fit on n2 or 1 other if uncordoned (kubectl uncordon n2)"]
+    await change_node(pages, "n2", {"spec": {"unschedulable": None}})
+    assert (await pages.see("/explain/default/waits"))["headline"].endswith("it fits on 1 of 3 nodes: n2")
+
+
+async def test_a_cordoned_node_is_not_told_to_be_uncordoned_whose_cards_would_not_do(pages: Pages) -> None:
+    await change_node(pages, "n1", CORDON)
+    await pages.site.submit("waits", memory_mib=20_000)
+    seen = await pages.see("/explain/default/waits")
+    assert [one["text"] for one in seen.get("remedies", ()) if "uncordon" in one["text"]] == []
+
+
+@pytest.mark.parametrize("lacks", ["a toleration", "a label", "an uncordon"])
 async def test_a_node_that_is_not_ready_is_not_told_to_take_the_pod(pages: Pages, lacks: str) -> None:
     if lacks == "a toleration":
         await taint(pages, "n1")
+    if lacks == "an uncordon":
+        await change_node(pages, "n1", CORDON)
     down = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
     await change_node(pages, "n1", down, subresource="status")
     await pages.site.submit("waits", spec={"nodeSelector": {"disk": "ssd"}} if lacks == "a label" else {})
     assert "remedies" not in await pages.see("/explain/default/waits")
 
 
-async def test_node_affinity_that_keeps_a_pod_away_is_named(pages: Pages) -> None:
-    term = {"matchExpressions": [{"key": "disk", "operator": "Exists"}]}
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
-    told = await tell_remedies(pages, affinity={"nodeAffinity": required})
-    assert told == ["would fit on n1 without the pod's required node affinity"]
+LABELLED = "if labelled disk=ssd (kubectl label node n1 disk=ssd), or "
+
+
+@pytest.mark.parametrize(
+    ("labels", "condition", "told"),
+    [
+        ({}, {"key": "disk", "operator": "In", "values": ["ssd", "nvme"]}, LABELLED),
+        ({}, {"key": "disk", "operator": "Exists"}, LABELLED.replace("ssd", "true")),
+        ({"disk": "nvme"}, {"key": "disk", "operator": "NotIn", "values": ["nvme"]}, ""),
+        ({"disk": "hdd"}, {"key": "disk", "operator": "In", "values": ["ssd"]}, ""),
+        ({}, {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["a"]}, ""),
+    ],
+    ids=["one of some", "any", "not this", "has another", "of the host"],
+)
+async def test_node_affinity_that_keeps_a_pod_away_is_told_with_the_label_that_would_do(
+    pages: Pages, labels: dict[str, str], condition: dict[str, Any], told: str
+) -> None:
+    await change_node(pages, "n1", {"metadata": {"labels": labels}})
+    required = {
+        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [condition]}]}
+    }
+    remedies = await tell_remedies(pages, affinity={"nodeAffinity": required})
+    assert remedies == [f"would fit on n1 {told}without the pod's required node affinity"]
+
+
+async def test_a_label_that_a_node_has_otherwise_is_not_told_to_be_changed(pages: Pages) -> None:
+    await change_node(pages, "n1", {"metadata": {"labels": {"disk": "nvme"}}})
+    told = await tell_remedies(pages, nodeSelector={"disk": "nmve"})
+    assert told == ["would fit on n1 without the pod's nodeSelector (did you mean disk=nvme?)"]
 
 
 TRY_AGAIN = "still waits: kube-scheduler has to try it again; by now it fits on the only node, n1"

@@ -1,4 +1,4 @@
-"""With how much less memory or cores a pod would fit: the most that does, and only what was tried."""
+"""With how much less of a card, or how many cards fewer, a pod would fit: the most that does, and what was tried."""
 
 from typing import Any
 
@@ -48,7 +48,10 @@ def test_the_most_memory_with_which_a_pod_fits_is_told(asks: dict[str, Any], tol
     [
         ({"gpu": 1, "gpumem": 100, "gpucores": 90}, ["would fit on n2 with 70 % of the cores at most"]),
         ({"gpu": 1, "gpumem": 100, "gpucores": 100}, ["would fit on n2 with 70 % of the cores at most"]),
-        ({"gpu": 2, "gpumem": 100, "gpucores": 60}, ["would fit on n1 with 40 % of the cores at most"]),
+        (
+            {"gpu": 2, "gpumem": 100, "gpucores": 60},
+            ["would fit on n1 with 40 % of the cores at most", "would fit on n2 with 1 card at most"],
+        ),
     ],
     ids=["some", "all", "of two cards"],
 )
@@ -78,6 +81,52 @@ def test_a_card_that_others_must_leave_alone_is_not_opened_by_asking_for_less() 
     assert tell(engine, pod(gpu=1, gpumem=100, gpucores=95, annotations=alone)) == []
 
 
-def test_of_several_containers_none_is_told_to_ask_for_less() -> None:
+def four_and_two() -> Engine:
+    """A node of four cards, of which one is full, and one of two."""
+    engine = Engine({"n1": [card(uuid) for uuid in "abcd"], "n2": [card(uuid) for uuid in "ef"]})
+    engine.hold("n1", "a", memory_mib=16_384, by="full")
+    return engine
+
+
+@pytest.mark.parametrize(
+    ("asks", "told"),
+    [
+        ({"gpu": 8, "gpumem": 1000}, ["would fit on n1 with 3 cards at most"]),
+        ({"gpu": 4, "gpumem": 1000}, ["would fit on n1 with 3 cards at most"]),
+        ({"gpu": 1_000_000, "gpumem": 1000}, ["would fit on n1 with 3 cards at most"]),
+        ({"gpu": 3, "gpumem": 1000}, []),
+        ({"gpu": 8, "gpumem": 60_000}, []),
+    ],
+    ids=["more than any node has", "more than are free", "very many", "fits", "too much of each"],
+)
+def test_the_most_cards_with_which_a_pod_fits_are_told(asks: dict[str, Any], told: list[str]) -> None:
+    assert tell(four_and_two(), pod(**asks)) == told
+
+
+def test_nodes_that_kube_scheduler_does_not_offer_do_not_count_for_fewer_cards() -> None:
+    engine, asked = four_and_two(), pod(gpu=8, gpumem=1000)
+    scope = ExplanationScope(engine.vendor_scheduler, ("n1", "n2"), {"n1": "closed"}, pod=asked)
+    told = finish(explain(scope, read_demand(asked, NVIDIA, engine.options), Depth())).remedies
+    assert [remedy.text for remedy in told] == ["would fit on n2 with 2 cards at most"]
+
+
+def test_the_container_of_several_is_named_that_asks_for_too_many_cards() -> None:
+    asked = pod(container("a", gpu=1, gpumem=9000), container("b", gpu=6, gpumem=9000))
+    assert tell(four_and_two(), asked) == ["would fit on n1 with 2 cards at most for container b"]
+
+
+def test_each_container_is_named_of_which_fewer_cards_would_be_enough() -> None:
+    asked = pod(container("a", gpu=2, gpumem=9000), container("b", gpu=2, gpumem=9000))
+    told = [f"would fit on n1 with 1 card at most for container {name}" for name in "ab"]
+    assert tell(four_and_two(), asked) == told
+
+
+def test_fewer_cards_of_one_numa_node_are_told() -> None:
+    engine = Engine({"n1": [card(f"c{at}", numa=at // 3) for at in range(4)]})
+    bound = {"nvidia.com/numa-bind": "true"}
+    assert tell(engine, pod(gpu=4, gpumem=1000, annotations=bound)) == ["would fit on n1 with 3 cards at most"]
+
+
+def test_of_several_containers_none_is_told_to_ask_for_less_of_a_card() -> None:
     asked = pod(container("a", gpu=1, gpumem=16_000), container("b", gpu=1, gpumem=16_000))
     assert tell(share_two(memory_mib=4000), asked) == []

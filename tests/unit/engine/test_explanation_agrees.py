@@ -1,5 +1,6 @@
 """An explanation says what the decision did, and what it says would help does help: on clusters that nobody chose."""
 
+import re
 from typing import Any
 
 from builders import NVIDIA, Engine, card, container, pod
@@ -14,7 +15,7 @@ from gpuloom.engine.explanation.values import Explanation, NodeVerdict
 from gpuloom.engine.request.demand import read_demand
 from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.model.card import Card
-from gpuloom.wire.objects import ObjectMeta, Pod, ResourceQuota, ResourceQuotaSpec
+from gpuloom.wire.objects import Container, ObjectMeta, Pod, ResourceQuota, ResourceQuotaSpec, Resources
 
 ALL = Depth(most_nodes=100, most_names=100)
 
@@ -41,6 +42,7 @@ def ask_for(gpus: st.SearchStrategy[int]) -> st.SearchStrategy[dict[str, Any]]:
 
 
 limits = ask_for(st.integers(1, 3))
+one_card = ask_for(st.just(1))
 annotations = st.fixed_dictionaries(
     {}, optional={"nvidia.com/use-gputype": st.just("L4"), "hami.io/node-scheduler-policy": st.just("spread")}
 )
@@ -63,15 +65,15 @@ def clusters(draw: st.DrawFn) -> Engine:
 
 
 @st.composite
-def pods(draw: st.DrawFn) -> Pod:
-    asked = [container(f"c{at}", **one) for at, one in enumerate(draw(st.lists(limits, min_size=1, max_size=2)))]
+def pods(draw: st.DrawFn, asks: st.SearchStrategy[dict[str, Any]] = limits) -> Pod:
+    asked = [container(f"c{at}", **one) for at, one in enumerate(draw(st.lists(asks, min_size=1, max_size=2)))]
     return pod(*asked, annotations=draw(annotations))
 
 
 @st.composite
-def pods_with_init(draw: st.DrawFn) -> Pod:
-    """Pods of which each container asks for one card."""
-    one, sidecar = ask_for(st.just(1)), draw(st.booleans())
+def pods_with_init(draw: st.DrawFn, one: st.SearchStrategy[dict[str, Any]] = one_card) -> Pod:
+    """Pods of which each container asks for one card, unless told otherwise."""
+    sidecar = draw(st.booleans())
     asked = [container(f"c{at}", **each) for at, each in enumerate(draw(st.lists(one, min_size=1, max_size=2)))]
     return pod(*asked, init=[container("i", sidecar=sidecar, **draw(one))], annotations=draw(annotations))
 
@@ -141,6 +143,44 @@ def test_so_much_more_memory_is_what_was_missing(engine: Engine, asked: Pod) -> 
             engine.cluster.register(node, NodeCards(tuple(grow(one, more) for one in before.cards)))
             assert (engine.decide(asked, node).node is not None) is fits
         engine.cluster.register(node, before)
+
+
+MOST_CARDS = re.compile(r"would fit on (\S+)(?: or (\d+) others?)? with (\d+) cards? at most(?: for container (\S+))?")
+
+
+@given(clusters(), st.one_of(pods(ask_for(st.integers(1, 6))), pods_with_init(ask_for(st.integers(1, 4)))))
+def test_so_many_cards_are_the_most_with_which_the_pod_fits(engine: Engine, asked: Pod) -> None:
+    told = [found for one in ask(engine, asked).remedies if (found := MOST_CARDS.fullmatch(one.text))]
+    named = {found[4] or asked.containers[0].name: found for found in told}
+    assert len(told) == len(named)
+    if engine.decide(asked).node is not None:
+        assert not told
+        return
+    for one in asked.all_containers:
+        cards = int(one.limits["nvidia.com/gpu"])
+        decisions = {fewer: engine.decide(ask_fewer(asked, one.name, fewer), explain=True) for fewer in range(1, cards)}
+        fits = {fewer for fewer, decision in decisions.items() if decision.node is not None}
+        # Which containers get which cards may follow from how many they are: nothing is told where one does not do.
+        found = named.get(one.name)
+        assert (found is not None) is (1 in fits)
+        if found is not None:
+            node, others, most = found[1], int(found[2] or 0), int(found[3])
+            assert most == max(fits)
+            assert engine.decide(ask_fewer(asked, one.name, most), node).node == node
+            for _ in decisions[most].complete():
+                pass
+            assert len(decisions[most].fitting) == 1 + others
+
+
+def ask_fewer(asked: Pod, name: str, cards: int) -> Pod:
+    """Return the pod as its author would write it with other cards of one container."""
+
+    def change(one: Container) -> Container:
+        resources = Resources(limits={**one.limits, "nvidia.com/gpu": cards}, requests=dict(one.requests))
+        return replace(one, resources=resources) if one.name == name else one
+
+    containers, init = list(map(change, asked.containers)), list(map(change, asked.init_containers))
+    return replace(asked, spec=replace(asked.spec, containers=containers, init_containers=init))
 
 
 def grow(one: Card, by: int) -> Card:

@@ -14,7 +14,10 @@ from gpuloom.engine.hostfit.filters import (
     TOO_MANY_PODS,
     UNSCHEDULABLE,
     count_host_room,
+    find_cordon,
     find_enough,
+    find_further_refusals,
+    find_labels_for_affinity,
     find_missing_labels,
     find_other_affinity,
     find_shortage,
@@ -38,6 +41,9 @@ def pod(asks: Mapping[str, str] | None = None, name: str = "p", ports: Any = Non
     main = {"name": "main", "resources": {"requests": asks or {}}, "ports": ports or []}
     value = {"metadata": {"name": name, "uid": name}, "spec": {"containers": [main], **spec}}
     return msgspec.convert(value, HostPod)
+
+
+OF_CORDON = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
 
 def taint(effect: str = "NoSchedule", value: str = "only") -> list[dict[str, str]]:
@@ -65,6 +71,14 @@ def test_a_cordoned_node_takes_a_pod_only_that_tolerates_it() -> None:
     tolerations = [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]
     assert refuse(pod(), node(unschedulable=True)) == (UNSCHEDULABLE,)
     assert refuse(pod(tolerations=tolerations), node(unschedulable=True)) == ()
+
+
+def test_the_taint_that_a_cordon_puts_on_a_node_is_no_further_reason() -> None:
+    by = node(unschedulable=True, taints=[OF_CORDON])
+    assert find_further_refusals(by, usage_of().on("n1"), read_host_demand(pod())) == ()
+    by = node(unschedulable=True, taints=[OF_CORDON, *taint()])
+    told = ("node(s) had untolerated taint {gpu: only}",)
+    assert find_further_refusals(by, usage_of().on("n1"), read_host_demand(pod())) == told
 
 
 @pytest.mark.parametrize("effect", ["NoSchedule", "NoExecute"])
@@ -325,6 +339,22 @@ def test_taints_are_named_where_they_alone_keep_a_pod_away(by: Node, asks: dict[
 
 
 @pytest.mark.parametrize(
+    ("by", "spec", "keeps"),
+    [
+        (node(unschedulable=True), {}, True),
+        (node(unschedulable=True, taints=[OF_CORDON]), {}, True),
+        (node(taints=[OF_CORDON]), {}, False),
+        (node(unschedulable=True, taints=taint()), {}, False),
+        (node(unschedulable=True), {"nodeSelector": {"disk": "ssd"}}, False),
+        (node(unschedulable=True), {"tolerations": [{"operator": "Exists"}]}, False),
+    ],
+    ids=["alone", "as kubectl does it", "a taint by hand", "another taint", "a label", "tolerated"],
+)
+def test_a_cordon_is_told_where_it_alone_keeps_a_pod_away(by: Node, spec: dict[str, Any], *, keeps: bool) -> None:
+    assert bool(find_cordon(by, usage_of().on("n1"), read_host_demand(pod(**spec)))) is keeps
+
+
+@pytest.mark.parametrize(
     ("labels", "asks", "keeps"),
     [({}, {}, True), ({"disk": "ssd"}, {}, False), ({}, {"cpu": "5"}, False)],
     ids=["alone", "holds", "too little CPU"],
@@ -334,6 +364,58 @@ def test_node_affinity_is_told_where_it_alone_keeps_a_pod_away(
 ) -> None:
     picky = read_host_demand(pod(asks, affinity=require({"key": "disk", "operator": "Exists"})))
     assert bool(find_other_affinity(node(labels), usage_of().on("n1"), picky)) is keeps
+
+
+def be(key: str, *values: str, operator: str = "In") -> dict[str, Any]:
+    return {"key": key, "operator": operator, "values": list(values)}
+
+
+@pytest.mark.parametrize(
+    ("labels", "conditions", "named"),
+    [
+        ({}, [be("disk", "ssd", "nvme")], ("disk=ssd",)),
+        ({}, [be("disk", "ssd", "nvme"), be("disk", "ssd", operator="NotIn")], ("disk=nvme",)),
+        ({}, [be("disk", operator="Exists")], ("disk=true",)),
+        ({}, [be("zone", "a"), be("disk", "ssd")], ("disk=ssd", "zone=a")),
+        ({"zone": "a"}, [be("zone", "a"), be("disk", "ssd")], ("disk=ssd",)),
+        ({"disk": "hdd"}, [be("disk", "ssd")], ()),
+        ({"old": "yes"}, [be("disk", "ssd"), be("old", operator="DoesNotExist")], ()),
+        ({}, [be("rank", "1", operator="Gt")], ()),
+        ({}, [be("disk", "$(reboot)")], ()),
+        ({}, [be("disk")], ()),
+        ({"disk": "ssd"}, [be("disk", "ssd")], ()),
+    ],
+    ids=[
+        "one of some",
+        "not each of them",
+        "any",
+        "two",
+        "one of two",
+        "has another",
+        "one too many",
+        "a number",
+        "no label at all",
+        "none of none",
+        "lacks nothing",
+    ],
+)
+def test_labels_are_named_with_which_node_affinity_would_let_a_pod_in(
+    labels: dict[str, str], conditions: list[dict[str, Any]], named: tuple[str, ...]
+) -> None:
+    picky = read_host_demand(pod(affinity=require(*conditions)))
+    assert find_labels_for_affinity(node(labels), usage_of().on("n1"), picky) == named
+
+
+def test_no_label_is_named_where_a_term_is_of_another_node() -> None:
+    picky = read_host_demand(pod(affinity=require(be("disk", "ssd"), fields=[be("metadata.name", "n2")])))
+    assert find_labels_for_affinity(node(), usage_of().on("n1"), picky) == ()
+
+
+def test_of_several_terms_that_needs_fewest_labels() -> None:
+    terms = [{"matchExpressions": [be("a", "1"), be("b", "1")]}, {"matchExpressions": [be("c", "1")]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    picky = read_host_demand(pod(affinity={"nodeAffinity": required}))
+    assert find_labels_for_affinity(node(), usage_of().on("n1"), picky) == ("c=1",)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """Pods of every family are explained and counted as they are decided, also where cards give what only hooks know."""
 
 import json
+import re
 from typing import Any
 
 import msgspec
@@ -14,10 +15,14 @@ from gpuloom.scheduler.recording import Player
 from gpuloom.scheduler.recording.explanation import Explainer
 from gpuloom.scheduler.timeslice import run_to_end
 from gpuloom.vendors.profile import Profile
+from gpuloom.web.views.explaining import explain_pod
+from gpuloom.web.views.source import EVERYTHING, Source
 from gpuloom.wire.admission import decode_pod
 
 NODES = ["node1", "node2"]
 QUESTIONS = ("a share", "whole cards", "too many cards", "too much", "more than the quota")
+COUNTED_BY_PARTS = frozenset({"Enflame"})
+"""Families whose pods ask for parts of one card, not for cards."""
 each_family = pytest.mark.parametrize("profile", CATALOG.profiles, ids=[profile.word for profile in CATALOG])
 
 
@@ -87,6 +92,31 @@ async def test_a_replay_tells_cores_in_per_cent_that_are_units_or_masks(
     explainer.prepare(json.dumps(args).encode())
     answer = await ask(player, {"type": "FILTER", "id": "1", "args": args})
     assert told in explainer.describe(answer)[2]
+
+
+MOST_CARDS = re.compile(r"would fit on (\S+)(?: or 1 other)? with (\d+) cards? at most")
+
+
+@each_family
+async def test_so_many_cards_are_the_most_with_which_a_pod_fits(profile: Profile) -> None:
+    asked = question(profile, "too many cards")
+    player = await prepare(profile)
+    state = player.process.parts.state
+
+    def decide(cards: int) -> str | None:
+        limits = {**asked.limits, profile.resources.count: str(cards)}
+        manifest = describe_pod(Asked(limits, asked.annotations, asked.resource, asked.amount))
+        demands = state.read_demands(decode_pod(msgspec.json.encode(manifest)))
+        return state.pod_scheduler.decide(demands, NODES).node
+
+    said = run_to_end(
+        explain_pod(Source(player.process.parts), EVERYTHING, decode_pod(msgspec.json.encode(describe_pod(asked))))
+    )
+    told = [found for one in said.remedies if (found := MOST_CARDS.fullmatch(one.text))]
+    step = 2 if profile.traits.in_pairs else 1
+    fits = [cards for cards in range(step, 98, step) if decide(cards) is not None]
+    assert fits
+    assert [int(found[2]) for found in told] == ([] if profile.word in COUNTED_BY_PARTS else fits[-1:])
 
 
 @each_family

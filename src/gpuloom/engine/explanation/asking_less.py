@@ -32,7 +32,7 @@ def find_less(question: Question) -> Steps:
     for amount in _most_there(question, _blocked_by_memory(matrix), free, matrix.required.memory_mib):
         yield
         asked = msgspec.structs.replace(request, memory_mib=amount, memory_percentage=PERCENTAGE_NOT_SET)
-        if told := (yield from _try(question, asked, f"{amount:,} MiB")):
+        if told := (yield from try_asking(question, _ask_for(question, asked), f"{amount:,} MiB at most")):
             found.append(told)
             break
     if unit_of_cores(profile) != "%":
@@ -41,7 +41,7 @@ def find_less(question: Question) -> Steps:
     for amount in _most_there(question, _blocked_by_cores(matrix), cards.total_cores - cards.used_cores, wanted):
         yield
         asked = msgspec.structs.replace(request, cores=amount)
-        if told := (yield from _try(question, asked, f"{amount} % of the cores")):
+        if told := (yield from try_asking(question, _ask_for(question, asked), f"{amount} % of the cores at most")):
             found.append(told)
             break
     return tuple(found)
@@ -77,16 +77,20 @@ def _most_there(question: Question, cards: Flags, free: Ints, wanted: Ints) -> l
     return amounts[: -_MOST_TRIED - 1 : -1]
 
 
-def _try(question: Question, request: Request, amount: str) -> Generator[None, None, Remedy | None]:
-    """Ask for room with another request of the only container, and say where there would be."""
+def _ask_for(question: Question, request: Request) -> Demand:
+    """Return the demand with another request of the only container."""
     containers = tuple(
         one if one.request is None else msgspec.structs.replace(one, request=request)
         for one in question.demand.containers
     )
-    demand: Demand = msgspec.structs.replace(question.demand, containers=containers)
+    return msgspec.structs.replace(question.demand, containers=containers)
+
+
+def try_asking(question: Question, demand: Demand, amount: str) -> Generator[None, None, Remedy | None]:
+    """Ask for room with another demand, and say where there would be."""
     decision = question.decide(demand, question.headroom)
     if decision.node is None:
         return None
     fitting = yield from count_fitting(decision)
-    text = f"would fit on {tell_one_of(decision.node, fitting)} with {amount} at most"
+    text = f"would fit on {tell_one_of(decision.node, fitting)} with {amount}"
     return Remedy(change="requests", text=text, nodes=(decision.node,), node_count=fitting)

@@ -1,4 +1,4 @@
-"""Which conditions of a pod keep it from nodes that would take it without them: taints not tolerated, node affinity."""
+"""What keeps a pod from nodes that would take it without: taints not tolerated, a node's cordon."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -20,10 +20,10 @@ def suggest_tolerations(untolerated: Mapping[str, Sequence[Taint]]) -> Iterator[
         yield _tell("tolerations", names, f"if the pod tolerated {' and '.join(words)}")
 
 
-def suggest_other_affinity(nodes: Sequence[str]) -> Iterator[Remedy]:
-    """Say that nodes would take the pod if it required nothing of them in its node affinity."""
+def suggest_uncordon(nodes: Sequence[str]) -> Iterator[Remedy]:
+    """Say that nodes would take the pod if they were not cordoned."""
     if nodes:
-        yield _tell("affinity", nodes, "without the pod's required node affinity")
+        yield _tell("cordon", nodes, f"if uncordoned (kubectl uncordon {min(nodes)})")
 
 
 def tell_taint(taint: Taint) -> str:

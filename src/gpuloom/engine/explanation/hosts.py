@@ -93,7 +93,7 @@ def _count_taking(verdict: HostVerdict, whom: str) -> str:
 
 def _add_reasons(told: str, verdict: HostVerdict) -> str:
     reasons, further = _list(verdict.reasons), _list(verdict.further)
-    why = f"{reasons}, then {further}" if further else reasons
+    why = f"{reasons}; apart from that, {further}" if further else reasons
     return "; ".join((f"{told}: {why}" if why else told, *verdict.shortage))
 
 

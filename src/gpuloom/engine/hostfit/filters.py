@@ -11,7 +11,7 @@ import msgspec
 
 from gpuloom.engine.hostfit.demand import HostDemand
 from gpuloom.engine.hostfit.requests import COUNTED, PODS, read_allocatable
-from gpuloom.engine.hostfit.selectors import meets
+from gpuloom.engine.hostfit.selectors import find_value, is_label, meets
 from gpuloom.engine.hostfit.usage import NodeUsage
 from gpuloom.wire.hostpods import NodeTerm, Toleration
 from gpuloom.wire.objects import Node, Taint
@@ -50,9 +50,12 @@ def find_further_refusals(node: Node, usage: NodeUsage, demand: HostDemand) -> t
 
 def _ask_filters(node: Node, usage: NodeUsage, demand: HostDemand) -> Iterator[tuple[str, ...]]:
     """Give what each filter says that refuses."""
-    if node.spec.unschedulable and not _tolerates(demand.tolerations, _CORDONED):
+    is_closed = node.spec.unschedulable and not _tolerates(demand.tolerations, _CORDONED)
+    if is_closed:
         yield (UNSCHEDULABLE,)
     for taint in node.spec.taints or ():
+        if is_closed and _is_of_cordon(taint):
+            continue
         if taint.effect in _KEEPS_AWAY and not _tolerates(demand.tolerations, taint):
             yield (f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}",)
             break
@@ -62,6 +65,20 @@ def _ask_filters(node: Node, usage: NodeUsage, demand: HostDemand) -> Iterator[t
         yield (FREE_PORTS,)
     if lacks := _find_lacks(node, usage, demand):
         yield lacks
+
+
+def uncordon(node: Node) -> Node:
+    """Return a node as ``kubectl uncordon`` leaves it: its taint goes, too."""
+    taints = [taint for taint in node.spec.taints or () if not _is_of_cordon(taint)]
+    spec = msgspec.structs.replace(node.spec, unschedulable=False, taints=taints)
+    return msgspec.structs.replace(node, spec=spec)
+
+
+def find_cordon(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[str, ...]:
+    """Return what says that a node is cordoned, where that is all that keeps a pod from it."""
+    if not node.spec.unschedulable or not refuse_host(node, usage, demand):
+        return ()
+    return () if refuse_host(uncordon(node), usage, demand) else (UNSCHEDULABLE,)
 
 
 def find_missing_labels(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[str, ...]:
@@ -87,6 +104,28 @@ def find_other_affinity(node: Node, usage: NodeUsage, demand: HostDemand) -> tup
     if not demand.terms or any(_holds(term, node) for term in demand.terms):
         return ()
     return () if refuse_host(node, usage, msgspec.structs.replace(demand, terms=None)) else demand.terms
+
+
+def find_labels_for_affinity(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[str, ...]:
+    """Name labels that a node has not at all, with which a pod's node affinity would let it in; the fewest that do."""
+    lacks = filter(None, (_find_lacking_labels(term, node) for term in demand.terms or ()))
+    for labels in sorted(lacks, key=len):
+        metadata = msgspec.structs.replace(node.metadata, labels={**node.labels, **labels})
+        if not refuse_host(msgspec.structs.replace(node, metadata=metadata), usage, demand):
+            return tuple(f"{key}={value}" for key, value in sorted(labels.items()))
+    return ()
+
+
+def _find_lacking_labels(term: NodeTerm, node: Node) -> dict[str, str]:
+    """Return labels that may be all that a node lacks of a term; none where it has another value of one of them."""
+    expressions = term.match_expressions or ()
+    found = {}
+    for key in {one.key for one in expressions if not meets(one, node.labels)}:
+        value = None if key in node.labels else find_value(key, expressions)
+        if value is None or not is_label(key, value):
+            return {}
+        found[key] = value
+    return found
 
 
 def find_shortage(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[Shortage, ...]:
@@ -127,6 +166,11 @@ def count_host_room(node: Node, usage: NodeUsage, demand: HostDemand) -> int | N
 def tells_amounts(node: Node) -> bool:
     """Tell whether a node says what it can give: a kubelet always does, an object made by hand may not."""
     return PODS in (node.status.allocatable or {})
+
+
+def _is_of_cordon(taint: Taint) -> bool:
+    """Tell whether Kubernetes gives a taint to nodes that are unschedulable, and takes it away with that."""
+    return (taint.key, taint.effect) == (_CORDONED.key, _CORDONED.effect)
 
 
 def _read_amounts(node: Node, demand: HostDemand) -> Mapping[str, int]:

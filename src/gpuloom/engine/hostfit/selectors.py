@@ -6,6 +6,10 @@ from collections.abc import Iterable, Mapping
 from gpuloom.wire.hostpods import LabelRequirement
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,63}", re.ASCII)
+_NAME = "[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
+_KEY = re.compile(rf"(?:[a-z0-9](?:[a-z0-9.-]{{0,251}}[a-z0-9])?/)?{_NAME}", re.ASCII)
+_VALUE = re.compile(rf"(?:{_NAME})?", re.ASCII)
+_ANY_VALUE = "true"
 _INT64 = range(-(2**63), 2**63)
 
 
@@ -25,6 +29,19 @@ def meets(required: LabelRequirement, labels: Mapping[str, str]) -> bool:
         case "Gt" | "Lt" if has is not None and len(values) == 1:
             return _compare(required.operator, has, values[0])
     return False
+
+
+def is_label(key: str, value: str) -> bool:
+    """Tell whether a node may have a label: pods may ask for what none has, or for what a shell would run."""
+    return bool(_KEY.fullmatch(key) and _VALUE.fullmatch(value))
+
+
+def find_value(key: str, conditions: Iterable[LabelRequirement]) -> str | None:
+    """Find a value of a label with which it fulfils all conditions on it; None if none of them names one."""
+    mine = [one for one in conditions if one.key == key]
+    named = (value for one in mine if one.operator == "In" for value in one.values or ())
+    values = (_ANY_VALUE,) if all(one.operator != "In" for one in mine) else named
+    return next((value for value in values if all(meets(one, {key: value}) for one in mine)), None)
 
 
 def _compare(operator: str, has: str, bound: str) -> bool:

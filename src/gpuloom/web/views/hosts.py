@@ -15,14 +15,17 @@ from gpuloom.engine.hostfit.demand import HostDemand, read_host_demand
 from gpuloom.engine.hostfit.filters import (
     Shortage,
     count_host_room,
+    find_cordon,
     find_enough,
     find_further_refusals,
+    find_labels_for_affinity,
     find_missing_labels,
     find_other_affinity,
     find_shortage,
     find_untolerated,
     refuse_host,
     tells_amounts,
+    uncordon,
 )
 from gpuloom.engine.hostfit.usage import NodeUsage
 from gpuloom.engine.request.demand import Demands
@@ -128,6 +131,13 @@ class Hosts:
             return {}
         return (yield from _look_at(source, names, self.demand, find_missing_labels))
 
+    def find_cordoned(self, source: Source, names: Collection[str]) -> Generator[None, None, Sequence[str]]:
+        """Find in steps the nodes that would take the pod if they were uncordoned, as they are ready but for that."""
+        if self.demand is None:
+            return ()
+        found = yield from _look_at(source, names, self.demand, find_cordon)
+        return tuple(name for name in found if _is_ready(uncordon(source.state.nodes[name])))
+
     def find_untolerated(
         self, source: Source, names: Collection[str]
     ) -> Generator[None, None, dict[str, Sequence[Taint]]]:
@@ -136,11 +146,15 @@ class Hosts:
             return {}
         return (yield from _look_at(source, names, self.demand, find_untolerated))
 
-    def find_other_affinity(self, source: Source, names: Collection[str]) -> Generator[None, None, Sequence[str]]:
-        """Find in steps the nodes that the pod's node affinity alone keeps from taking it."""
+    def find_other_affinity(
+        self, source: Source, names: Collection[str]
+    ) -> Generator[None, None, dict[str, Sequence[str]]]:
+        """Find in steps the nodes that node affinity alone keeps from taking the pod, and labels that would do."""
         if self.demand is None or not self.demand.terms:
-            return ()
-        return tuple((yield from _look_at(source, names, self.demand, find_other_affinity)))
+            return {}
+        kept = yield from _look_at(source, names, self.demand, find_other_affinity)
+        labels = yield from _look_at(source, kept, self.demand, find_labels_for_affinity)
+        return {name: labels.get(name, ()) for name in kept}
 
     def find_enough(self, source: Source, shortages: Shortages) -> Generator[None, None, dict[str, Sequence[str]]]:
         """Find in steps, on the nodes that lack least, pods each of which takes as much as is lacking, by UID."""
