@@ -72,6 +72,7 @@ def test_a_folder_that_somebody_else_deletes_meanwhile_does_not_end_the_deletion
     assert not tree.exists()
 
 
+@pytest.mark.slow
 def test_folders_in_folders_go_however_deep_they_are(deep):
     remove_tree(deep)
     assert not deep.exists()
