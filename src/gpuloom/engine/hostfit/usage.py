@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from gpuloom.engine.hostfit.demand import ANY_ADDRESS, HostPort, read_host_ports
-from gpuloom.engine.hostfit.requests import read_requests
+from gpuloom.engine.hostfit.requests import COUNTED, read_requests
 from gpuloom.wire.hostpods import HostPod
 from gpuloom.wire.objects import Quantity, Resources
 
@@ -16,6 +16,10 @@ _MOST_FOOTPRINTS = 5_000
 """So many different ones are remembered; then all are forgotten, and read again where they come up."""
 _MOST_ENTRIES = 32
 """Pods that name more containers, resources and ports are rare; what is remembered stays within 60 MB beside them."""
+
+MOST_NAMES = 1000
+"""Different resources that a pod may request, and ports that it may take, for all of them to be counted. A kubelet runs
+a pod that asks for a hundred thousand resources of which it has none (trust T-02)."""
 
 _NO_RESOURCES = Resources()
 _NOTHING: dict[str, Quantity] = {}
@@ -186,8 +190,10 @@ class HostUsage:
         known = self._footprints.get(likeness)
         if known is not None:
             return known
-        requests = tuple(sorted(read_requests(pod, self._ignored).items()))
-        footprint = Footprint(requests, read_host_ports(pod), pod.priority)
+        requests = read_requests(pod, self._ignored)
+        if len(requests) > MOST_NAMES:
+            requests = {name: requests[name] for name in COUNTED if name in requests}
+        footprint = Footprint(tuple(sorted(requests.items())), read_host_ports(pod)[:MOST_NAMES], pod.priority)
         if likeness is not None:
             if len(self._footprints) >= _MOST_FOOTPRINTS:
                 self._footprints.clear()
