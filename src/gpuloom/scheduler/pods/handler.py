@@ -59,6 +59,10 @@ class PodHandler:
         self._unlisted.update(self._state.mistyped.uids())
         self._state.hosts.begin_list()
 
+    def shorten(self, pod: HostPod) -> HostPod:
+        """Return what is kept of a pod until all are listed, where they are taken at once."""
+        return self._state.bounds.cut(pod)
+
     def take_listed(self, pod: Pod) -> None:
         """Take a pod that stands in the list."""
         self._unlisted.discard(pod.metadata.uid)
