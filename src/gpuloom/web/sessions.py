@@ -75,7 +75,8 @@ class Sessions:
 
 
 def _digest(cookie: str) -> bytes:
-    return hashlib.sha256(cookie.encode()).digest()
+    # aiohttp hands on bytes that are no UTF-8 as surrogates.
+    return hashlib.sha256(cookie.encode(errors="surrogateescape")).digest()
 
 
 def _cipher(cookie: str) -> Fernet:

@@ -100,6 +100,13 @@ def test_a_session_gives_its_token_back_to_its_cookie_alone() -> None:
         sessions.read(cookie[:-1] + ("A" if cookie[-1] != "A" else "E"))
 
 
+def test_a_cookie_that_is_no_text_belongs_to_nobody() -> None:
+    sessions = Sessions()
+    with pytest.raises(SignInError, match="sign in again"):
+        sessions.read(b"\xff\xfe".decode(errors="surrogateescape"))
+    sessions.close(b"\xff".decode(errors="surrogateescape"))
+
+
 @pytest.mark.parametrize("pauses", [[IDLE_S], [IDLE_S / 2] * int(2 * LONGEST_S / IDLE_S)])
 def test_a_session_ends_when_unused_and_when_old(pauses: list[float]) -> None:
     now = [0.0]
