@@ -12,7 +12,7 @@ from gpuloom.web.dashboard.drawing import draw
 from gpuloom.web.dashboard.mapstyle import PLACES, draw_style
 from gpuloom.web.dashboard.regions import DashboardPage, Listing, find_changes
 from gpuloom.web.dashboard.tiles import describe, draw_tile
-from gpuloom.web.sessions import IDLE_S, LONGEST_S, MOST_SESSIONS, Sessions, TooManySessionsError
+from gpuloom.web.sessions import IDLE_S, LONGEST_S, MOST_OF_ONE, MOST_SESSIONS, Sessions, TooManySessionsError
 from gpuloom.web.views.heat import Tile
 from gpuloom.web.views.values import Overview
 
@@ -126,6 +126,15 @@ def test_the_number_of_sessions_is_bounded() -> None:
         sessions.open("token", f"user-{number}")
     with pytest.raises(TooManySessionsError, match="try again later"):
         sessions.open("token", "one-more")
+
+
+def test_service_accounts_of_one_namespace_keep_nobody_from_signing_in() -> None:
+    """trust T-09: whoever may make one may make many."""
+    sessions = Sessions()
+    for number in range(MOST_SESSIONS):
+        sessions.open("token", f"system:serviceaccount:evil:a{number // MOST_OF_ONE}")
+    others = [sessions.open("token", f"user-{number}") for number in range(MOST_SESSIONS // 2)]
+    assert {sessions.read(cookie) for cookie in others} == {"token"}
 
 
 @pytest.mark.parametrize(
