@@ -142,6 +142,16 @@ def test_of_a_pod_with_very_many_names_only_what_every_node_has_is_counted() -> 
     assert len(footprint.ports) == MOST_NAMES
 
 
+def test_a_pod_with_very_many_names_is_read_once() -> None:
+    """trust T-02"""
+    usage, told = HostUsage(), list[str]()
+    usage.follow(told.append)
+    large = pod(container({f"example.com/r{number}": "1" for number in range(2 * MOST_NAMES)}))
+    for one in (large, large, pod(name="other"), pod(name="other", phase="Failed")):
+        usage.apply(one)
+    assert (told, list(usage.on("n1").pods)) == (["n1"] * 3, ["p"])
+
+
 def test_who_follows_changes_is_told_the_nodes_of_pods_that_come_and_go() -> None:
     usage = HostUsage()
     told: list[str] = []

@@ -27,11 +27,12 @@ _NOTHING: dict[str, Quantity] = {}
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What one pod takes of its node, and how important it is."""
+    """What one pod takes of its node, and how important it is; one that is cut has more names than are counted."""
 
     amounts: tuple[tuple[str, int], ...] = ()
     ports: tuple[HostPort, ...] = ()
     priority: int = 0
+    is_cut: bool = False
 
 
 @dataclass(slots=True)
@@ -172,8 +173,12 @@ class HostUsage:
         if pod.is_over:
             self.delete(uid, node)
             return
-        self._nodes.setdefault(node, NodeUsage()).put(uid, self._read(pod))
-        self.touch(node)
+        usage = self._nodes.setdefault(node, NodeUsage())
+        known = usage.pods.get(uid)
+        # To read it takes a tenth of a second, and its owner can change its labels as often as he likes.
+        if known is None or not known.is_cut:
+            usage.put(uid, self._read(pod))
+            self.touch(node)
 
     def delete(self, uid: str, node: str = "") -> None:
         """Take that a pod is gone; of one whose node is not told, all are asked."""
@@ -190,10 +195,11 @@ class HostUsage:
         known = self._footprints.get(likeness)
         if known is not None:
             return known
-        requests = read_requests(pod, self._ignored)
+        requests, ports = read_requests(pod, self._ignored), read_host_ports(pod)
+        is_cut = max(len(requests), len(ports)) > MOST_NAMES
         if len(requests) > MOST_NAMES:
             requests = {name: requests[name] for name in COUNTED if name in requests}
-        footprint = Footprint(tuple(sorted(requests.items())), read_host_ports(pod)[:MOST_NAMES], pod.priority)
+        footprint = Footprint(tuple(sorted(requests.items())), ports[:MOST_NAMES], pod.priority, is_cut)
         if likeness is not None:
             if len(self._footprints) >= _MOST_FOOTPRINTS:
                 self._footprints.clear()
