@@ -12,11 +12,11 @@ from builders import pod
 from gpuloom.engine.hostfit.demand import read_host_demand
 from gpuloom.scheduler.parts import assemble
 from gpuloom.scheduler.pods.handler import PodHandler
+from gpuloom.scheduler.pods.mistyped import MOST_PARTS
 from gpuloom.scheduler.recording.replayclient import ReplayClient, ReplayRecorder
 from gpuloom.scheduler.recording.replayclock import ReplayClock
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
-from gpuloom.wire.admission import MOST_AMOUNTS
 from gpuloom.wire.extender import FilterArgs
 from gpuloom.wire.hostpods import HostPod
 from gpuloom.wire.nodenames import NodeNames
@@ -108,9 +108,19 @@ def test_a_decision_is_remembered_without_the_labels_of_its_pod() -> None:
     assert (decided.pod.full_name, decided.pod.labels) == ("default/p", {})
 
 
-def test_a_pod_that_names_more_than_the_webhook_takes_is_not_kept_for_its_odd_names(state: SchedulerState) -> None:
+def test_of_very_many_amounts_those_of_cards_stay(state: SchedulerState) -> None:
+    amounts = {f"example.com/r{number}": "1" for number in range(MANY)}
+    own = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000", "cpu": "2"}
+    many = host_pod({"containers": [{"name": "main", "resources": {"limits": amounts | own}}]})
+    cut = state.bounds.cut(many)
+    assert cut.containers[0].limits == own
+    assert state.read_demands(cut) == state.read_demands(many)
+    assert read_host_demand(cut) == read_host_demand(many)
+
+
+def test_a_pod_that_names_very_much_is_not_kept_for_its_odd_names(state: SchedulerState) -> None:
     handler = PodHandler(state, lambda: 0.0)
-    for uid, count in (("few", 1), ("many", MOST_AMOUNTS + 1)):
+    for uid, count in (("few", 1), ("many", MOST_PARTS)):
         limits = {f"nvidia.com/r{number}": "1" for number in range(count)}
         handler.apply(host_pod({"containers": [{"name": "c", "resources": {"limits": limits}}]}, name=uid))
     assert state.mistyped.uids() == ["few"]

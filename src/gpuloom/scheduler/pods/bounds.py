@@ -4,17 +4,19 @@ Whoever may create pods chooses how much stands in them, and may add labels, ann
 webhook is asked. What is 3 MB as JSON is ten times as much here, and of a pod that waits many copies are kept.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from msgspec.structs import replace
 
 from gpuloom.engine.hostfit.demand import MOST_CONDITIONS, count_conditions
+from gpuloom.engine.hostfit.requests import CPU
 from gpuloom.engine.request.demand import POLICIES
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.admission import MOST_MARKS
 from gpuloom.wire.hostpods import Affinity, HostContainer, HostPod, HostSpec, PodAffinity, Toleration, UnreadPart
 from gpuloom.wire.keys import COMPONENT_LABEL, OWNED_POD_LABELS, POD_GROUP_LABEL
-from gpuloom.wire.objects import MIRROR, ObjectMeta, Pod
+from gpuloom.wire.objects import MIRROR, Container, ObjectMeta, Pod, Quantity, Resources
 
 _P = TypeVar("_P", bound=Pod)
 
@@ -29,6 +31,7 @@ class PodBounds:
     def __init__(self, settings: SchedulerSettings) -> None:
         self._annotations = settings.catalog.pod_keys | POLICIES | {MIRROR}
         self._owned = settings.owned_annotations
+        self._resources = {CPU}.union(*(profile.resources.all for profile in settings.catalog))
 
     def cut(self, pod: _P) -> _P:
         """Return a pod that may be kept; one of usual size stays as it is.
@@ -41,6 +44,9 @@ class PodBounds:
             count_conditions(pod) > MOST_CONDITIONS or _count_unread(pod) > MOST_CONDITIONS
         ):
             pod = replace(pod, spec=_cut_spec(pod))
+        if count_amounts(pod) > MOST_CONDITIONS:
+            parts = [self._cut_amounts(pod.spec.containers), self._cut_amounts(pod.spec.init_containers)]
+            pod = replace(pod, spec=replace(pod.spec, containers=parts[0], init_containers=parts[1]))
         return pod
 
     def _cut_metadata(self, metadata: ObjectMeta) -> ObjectMeta:
@@ -53,6 +59,22 @@ class PodBounds:
 
     def _is_read(self, annotation: str) -> bool:
         return annotation in self._annotations or annotation in self._owned
+
+    def _cut_amounts(self, containers: Sequence[Container] | None) -> list[Container] | None:
+        """Keep the amounts that decisions about cards read; kube-scheduler's filters are not judged of so many."""
+        if containers is None:
+            return None
+        return [
+            replace(one, resources=Resources(self._keep(one.limits), self._keep(one.requests))) for one in containers
+        ]
+
+    def _keep(self, amounts: Mapping[str, Quantity]) -> dict[str, Quantity]:
+        return {name: amount for name, amount in amounts.items() if name in self._resources}
+
+
+def count_amounts(pod: Pod) -> int:
+    """Count the amounts of resources that the containers of a pod name."""
+    return sum(len(one.limits) + len(one.requests) for one in pod.all_containers)
 
 
 def _count_unread(pod: HostPod) -> int:

@@ -3,14 +3,16 @@
 from collections.abc import Callable, Iterator
 
 from gpuloom.scheduler.admission.unknown import KnownResources
+from gpuloom.scheduler.pods.bounds import count_amounts
 from gpuloom.vendors.catalog import Catalog
-from gpuloom.wire.admission import MOST_AMOUNTS, MOST_CONTAINERS
 from gpuloom.wire.objects import Pod
 
 MOST_KEPT = 1_000
 """Whoever creates pods chooses how many these are; those beyond are told by ``gpuloom explain`` only."""
 MOST_NEW = 100
 """So many that came in a second get an event."""
+MOST_PARTS = 200
+"""Containers and amounts of a pod that is kept: it may be one of which the webhook was not asked."""
 
 
 class MistypedPods:
@@ -51,7 +53,8 @@ class MistypedPods:
     def may_be(self, pod: Pod) -> bool:
         """Tell whether a pod waits and asks for such a resource."""
         waits = not (pod.spec.node_name or pod.is_over or pod.is_terminating)
-        return waits and _is_kept(pod) and any(True for _ in self._known.find_doubtful(pod))
+        is_small = len(pod.all_containers) + count_amounts(pod) <= MOST_PARTS
+        return waits and is_small and any(True for _ in self._known.find_doubtful(pod))
 
     def drop(self, uid: str) -> None:
         """Take that a pod is gone."""
@@ -60,11 +63,3 @@ class MistypedPods:
     def uids(self) -> list[str]:
         """Return the UIDs of all that are kept."""
         return list(self._pods)
-
-
-def _is_kept(pod: Pod) -> bool:
-    """Whether a pod is no larger than the webhook takes one: this may be one that did not ask it (trust T-02)."""
-    containers = pod.all_containers
-    if len(containers) > MOST_CONTAINERS:
-        return False
-    return sum(len(one.limits) + len(one.requests) for one in containers) <= MOST_AMOUNTS
