@@ -7,6 +7,7 @@ Objects come out as partial structs and must never be sent back.
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from copy import copy
+from dataclasses import replace
 from typing import Any, Self
 
 import msgspec
@@ -24,6 +25,9 @@ from gpuloom.wire.depth import BAD_JSON, decode
 WRITE_DEADLINE_S = 4.0
 """Longest time for a write whose outcome must be known soon; after that the outcome is unknown (binding 2.1)."""
 
+PAGE_BYTES = 64 * 2**20
+"""Longest page of a list that is read page by page: five hundred objects of usual size have a tenth of it. Whoever may
+create objects chooses how large they are, and a process has a limit of memory."""
 _LIST_RESTARTS = 3
 _RETRY_FLOOR_S = 0.1
 
@@ -139,11 +143,14 @@ class KubeClient:
     async def list_page(
         self, resource: Resource[T], selection: ListOptions, *, limit: int, continue_token: str = ""
     ) -> ListPage[T]:
-        """Read one page of at most ``limit`` objects, once, within the client's deadline."""
+        """Read one page of at most ``limit`` objects, once, within the client's deadline.
+
+        Raises :class:`~gpuloom.kube.errors.TooLongError` when these are more than PAGE_BYTES: ask for fewer.
+        """
         query = {**selection.query(), "limit": str(limit)}
         if continue_token:
             query["continue"] = continue_token
-        request = _collection_request("list", resource, selection, query)
+        request = replace(_collection_request("list", resource, selection, query), most_bytes=PAGE_BYTES)
         await self._pace.keep()
         body = await self._within(self._timeout_s, request, self._transport.send(request))
         return decode_page(resource, body, request)

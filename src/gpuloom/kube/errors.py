@@ -92,6 +92,10 @@ class UntrustedError(UnreachableError):
     """The server's certificate is not to be believed, so nothing was sent."""
 
 
+class TooLongError(UnreachableError):
+    """An answer that is longer than whoever asks takes."""
+
+
 class UnreadableError(ApiError):
     """A successful reply whose body cannot be read: the server is at fault, or a struct of gpuloom."""
 

@@ -1,5 +1,6 @@
 """Lists of objects: which are asked for, and what an answer holds."""
 
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -12,6 +13,9 @@ from gpuloom.kube.transport import HttpRequest
 from gpuloom.wire.depth import BAD_JSON, decode, decode_by
 
 _Item = TypeVar("_Item")
+
+WHOLE_BYTES = 8 * 2**20
+"""Up to here a page is decoded at once. Objects may take more than ten times as much memory as their JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +36,14 @@ class ListOptions:
 class ListPage(Generic[T]):
     """Part of a list: its objects, the list's version, and the token for the rest (empty: there is none).
 
-    ``unreadable`` holds objects that cannot be decoded, as JSON, and why.
+    ``items`` can be read once: those of a long page are decoded one by one. ``unreadable`` holds objects that cannot be
+    decoded, as JSON, and why; all of them when the items have been read.
     """
 
-    items: list[T]
+    items: Iterable[T]
     version: str
     continue_token: str
-    unreadable: tuple[tuple[msgspec.Raw, str], ...] = ()
+    unreadable: Sequence[tuple[msgspec.Raw, str]] = ()
 
 
 class _ListMeta(msgspec.Struct, rename="camel"):
@@ -56,7 +61,7 @@ def decode_page(resource: Resource[T], body: bytes, request: HttpRequest) -> Lis
 
     Raises :class:`~gpuloom.kube.errors.UnreadableError` when it is no list.
     """
-    if resource.keep is keep_all:
+    if resource.keep is keep_all and len(body) <= WHOLE_BYTES:
         with suppress(*BAD_JSON):
             listed = decode(body, _List[resource.type])  # type: ignore[name-defined]
             return ListPage(listed.items or [], listed.metadata.resource_version, listed.metadata.continue_token)
@@ -69,11 +74,19 @@ def _decode_one_by_one(resource: Resource[T], body: bytes, request: HttpRequest)
         listed = decode(body, _List[msgspec.Raw])
     except BAD_JSON as error:
         raise UnreadableError(request.verb, request.target, 0, f"the list cannot be read: {error}") from error
+    unreadable: list[tuple[msgspec.Raw, str]] = []
+    items = _decode_each(resource, listed.items or [], unreadable)
+    return ListPage(items, listed.metadata.resource_version, listed.metadata.continue_token, unreadable)
+
+
+def _decode_each(
+    resource: Resource[T], items: Iterable[msgspec.Raw], unreadable: list[tuple[msgspec.Raw, str]]
+) -> Iterator[T]:
     decoder = msgspec.json.Decoder(resource.type)
-    items, unreadable = [], []
-    for raw in listed.items or []:
+    for raw in items:
         try:
-            items.append(resource.keep(decode_by(decoder, raw)))
+            found = resource.keep(decode_by(decoder, raw))
         except BAD_JSON as error:
             unreadable.append((raw, str(error)))
-    return ListPage(items, listed.metadata.resource_version, listed.metadata.continue_token, tuple(unreadable))
+        else:
+            yield found

@@ -18,7 +18,7 @@ import structlog
 
 from gpuloom.kube.backoff import Backoff
 from gpuloom.kube.client import KubeClient
-from gpuloom.kube.errors import ApiError, ExpiredError, Status, error_of_status
+from gpuloom.kube.errors import ApiError, ExpiredError, Status, TooLongError, error_of_status
 from gpuloom.kube.lists import ListOptions
 from gpuloom.kube.resources import Resource, T
 from gpuloom.kube.stream import WatchLine
@@ -28,6 +28,8 @@ from gpuloom.wire.objects import KubeStruct, ObjectMeta
 _GOOD_STREAM_S = 60.0
 _USEFUL_STREAM_S = 1.0
 _OBJECTS_PER_TURN = 50
+_FEWER = 8
+"""By so much the pages of a list become shorter where one is too long."""
 _CHANGES = frozenset({"ADDED", "MODIFIED", "DELETED"})
 _log = structlog.get_logger(__name__)
 
@@ -165,19 +167,23 @@ class Reflector(Generic[T]):
         self.relists += self._lists > 0
         self._lists += 1
         yield InitialListBegins()
-        token = ""
+        token, size = "", self._page_size
         while True:
-            page = await self._client.list_page(
-                self._resource, self._selection, limit=self._page_size, continue_token=token
-            )
+            try:
+                page = await self._client.list_page(self._resource, self._selection, limit=size, continue_token=token)
+            except TooLongError:
+                if size == 1:
+                    raise
+                size = max(size // _FEWER, 1)
+                continue
             self._note_life()
-            for raw, why in page.unreadable:
-                if unreadable := self._tell_unreadable(raw, why):
-                    yield unreadable
             for number, listed in enumerate(page.items, start=1):
                 yield InitialObject(listed)
                 if number % _OBJECTS_PER_TURN == 0:
                     await asyncio.sleep(0)
+            for raw, why in page.unreadable:
+                if unreadable := self._tell_unreadable(raw, why):
+                    yield unreadable
             token = page.continue_token
             if not token:
                 break

@@ -14,7 +14,14 @@ from urllib.parse import quote, urlencode
 from gpuloom import __version__
 from gpuloom.kube.connections import HttpConnections, Outgoing, Reply
 from gpuloom.kube.credentials import Access, Credentials, CredentialsError
-from gpuloom.kube.errors import ApiError, UnauthorizedError, UnreachableError, UntrustedError, error_of_reply
+from gpuloom.kube.errors import (
+    ApiError,
+    TooLongError,
+    UnauthorizedError,
+    UnreachableError,
+    UntrustedError,
+    error_of_reply,
+)
 
 BODY_LIMIT_BYTES = 512 * 2**20
 _ERROR_BODY_LIMIT_BYTES = 2**20
@@ -158,5 +165,5 @@ async def _read_body(reply: Reply, request: HttpRequest, limit_bytes: int) -> by
         chunks.append(chunk)
         size += len(chunk)
         if size > limit_bytes:
-            raise UnreachableError(request.verb, request.target, f"the answer is larger than {limit_bytes} bytes")
+            raise TooLongError(request.verb, request.target, f"the answer is larger than {limit_bytes} bytes")
     return b"".join(chunks)

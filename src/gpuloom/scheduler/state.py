@@ -22,6 +22,7 @@ from gpuloom.model.request_columns import Headroom
 from gpuloom.scheduler.filter.history import DecisionHistory
 from gpuloom.scheduler.filter.offers import RecentOffers
 from gpuloom.scheduler.groups.attempts import GroupAttempts, GroupKey, group_of
+from gpuloom.scheduler.pods.bounds import PodBounds
 from gpuloom.scheduler.pods.mistyped import MistypedPods
 from gpuloom.scheduler.pods.plugins import PluginPods
 from gpuloom.scheduler.preemption.promised import PromisedNodes
@@ -85,6 +86,7 @@ class SchedulerState:
     unserved  pods that keep their node busy
     plugins   the pods of device plugins
     mistyped  pods that wait and ask for no card, only for what looks like one
+    bounds    what of a pod is kept
     gone      UID of a pod that is deleted to the time when that was seen (binding 2.2)
     budgets   PodDisruptionBudgets, as far as somebody may be evicted
     victim_labels  by UID the labels of bound pods, as far as somebody may be evicted
@@ -112,6 +114,7 @@ class SchedulerState:
     unserved: UnservedPods = field(init=False)
     plugins: PluginPods = field(default_factory=PluginPods)
     mistyped: MistypedPods = field(init=False)
+    bounds: PodBounds = field(init=False)
     pods: dict[str, Pod] = field(default_factory=dict)
     nodes: dict[str, Node] = field(default_factory=dict)
     terminating: dict[str, float] = field(default_factory=dict)
@@ -141,7 +144,8 @@ class SchedulerState:
         self.pod_scheduler = PodScheduler(self.cluster, self.settings.options)
         self.decider = NominationScheduler(self.pod_scheduler, self.nominations, self.terminating.keys())
         self.unserved = UnservedPods(self.settings.catalog)
-        self.mistyped = MistypedPods(self.settings.catalog)
+        self.bounds = PodBounds(self.settings)
+        self.mistyped = MistypedPods(self.settings.catalog, self.bounds.cut)
 
     @property
     def is_in_charge(self) -> bool:

@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from gpuloom.kube import ApiError, KubeClient
+from gpuloom.serving.crowds import crowd_of
 from gpuloom.serving.reviews import ACCESS_REVIEWS, TOKEN_REVIEWS, UserInfo
 from gpuloom.serving.turns import CrowdedError, TurnLimits, Turns
 
@@ -137,7 +138,9 @@ class Rights:
         who = {"user": info.username, "uid": info.uid, "groups": info.groups or [], "extra": info.extra or {}}
         spec = {"spec": {**who, **question}}
         # By name: every token of one person may be a user of its own.
-        answer = await self._in_turn(f"user {info.username}", lambda: self._client.create(ACCESS_REVIEWS, spec))
+        answer = await self._in_turn(
+            f"user {crowd_of(info.username)}", lambda: self._client.create(ACCESS_REVIEWS, spec)
+        )
         return answer.status.allowed
 
     async def _in_turn(self, asker: str, ask: Callable[[], Awaitable[_T]]) -> _T:

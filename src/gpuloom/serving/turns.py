@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -44,3 +44,32 @@ class Turns:
             self._underway[asker] -= 1
             if not self._underway[asker]:
                 del self._underway[asker]
+
+
+@dataclass(slots=True)
+class _Own:
+    """The turns of one asker, and how many of his questions have one or wait."""
+
+    free: asyncio.Semaphore
+    questions: int = 0
+
+
+class FairTurns:
+    """Gives each asker few turns at a time: who asks more waits for his own, and keeps nobody else waiting."""
+
+    def __init__(self, at_once: int) -> None:
+        self._at_once = at_once
+        self._own: dict[Hashable, _Own] = {}
+
+    @asynccontextmanager
+    async def take(self, asker: Hashable) -> AsyncIterator[None]:
+        """Wait for a turn and keep it."""
+        own = self._own.setdefault(asker, _Own(asyncio.Semaphore(self._at_once)))
+        own.questions += 1
+        try:
+            async with own.free:
+                yield
+        finally:
+            own.questions -= 1
+            if not own.questions:
+                del self._own[asker]

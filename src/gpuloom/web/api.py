@@ -14,7 +14,9 @@ from aiohttp import web
 
 from gpuloom.engine.explanation.depth import Depth
 from gpuloom.serving.bodies import TooLargeError, read_body
+from gpuloom.serving.crowds import crowd_of
 from gpuloom.serving.rights import Rights, RightsError, SignInError, User
+from gpuloom.serving.turns import FairTurns
 from gpuloom.web.entrance import Entrance
 from gpuloom.web.lookup import Lookup
 from gpuloom.web.operations import OPERATIONS, Operation, describe_api
@@ -48,6 +50,9 @@ MOST_BYTES = 64 * 1024
 """Of a pod that is asked about: reading it takes the event loop a few milliseconds at most (trust T-02)."""
 READ_TIMEOUT_S = 10.0
 _MOST_NODES = 10_000
+MOST_OF_ONE = 4
+"""So many questions of a person, or of the service accounts of a namespace, are answered at a time: all share the pace,
+so that others would wait for each of them."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -76,6 +81,7 @@ class WebApi:
     pace: Pace
     budgets: BudgetLookup = field(init=False)
     lookup: Lookup = field(init=False)
+    _turns: FairTurns = field(default_factory=lambda: FairTurns(MOST_OF_ONE), init=False)
 
     def __post_init__(self) -> None:
         describe_api()  # takes a while, so before anybody waits for it
@@ -141,9 +147,10 @@ class WebApi:
 
     def _answer(self, operation: Operation, view: Callable[[web.Request, Viewer], Awaitable[Any]]) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
-            _, viewer = await self.viewer(request)
+            user, viewer = await self.viewer(request)
             check_parameters(request, operation)
-            return _answer_json(operation.encode(await view(request, viewer)))
+            async with self._turns.take(crowd_of(user.name)):
+                return _answer_json(operation.encode(await view(request, viewer)))
 
         return self._guard(handle)
 

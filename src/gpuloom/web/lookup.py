@@ -89,5 +89,6 @@ class Lookup:
             raise RefusedError(422, f"pod {namespace}/{name}: {error.message}") from error
         except ApiError as error:
             raise RefusedError(503, str(error)) from error
+        pod = self._source.state.bounds.cut(pod)
         self._known.keep(pod)
         return pod

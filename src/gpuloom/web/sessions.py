@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from cryptography.fernet import Fernet
 
+from gpuloom.serving.crowds import crowd_of, find_greedy
 from gpuloom.serving.rights import SignInError
 
 LONGEST_S = 12 * 3600.0
@@ -41,6 +42,9 @@ class Sessions:
     def open(self, token: str, user: str) -> str:
         """Begin a session and return its cookie. Of one person the oldest session makes way for the newest.
 
+        Where all places are taken, so does the oldest of those who have most: a person, or the service accounts of
+        a namespace.
+
         Raises TooManySessionsError.
         """
         now = self.clock()
@@ -49,11 +53,19 @@ class Sessions:
         own = [key for key, one in self._known.items() if one.user == user]
         if len(own) >= MOST_OF_ONE:
             del self._known[own[0]]
-        if len(self._known) >= MOST_SESSIONS:
+        if len(self._known) >= MOST_SESSIONS and not self._make_room(user):
             raise TooManySessionsError(f"{MOST_SESSIONS} people are signed in, which is the limit: try again later")
         cookie = secrets.token_urlsafe(32)
         self._known[_digest(cookie)] = _Session(user, _cipher(cookie).encrypt(token.encode()), now, now)
         return cookie
+
+    def _make_room(self, newcomer: str) -> bool:
+        greedy = find_greedy((one.user for one in self._known.values()), newcomer)
+        oldest = next((key for key, one in self._known.items() if crowd_of(one.user) == greedy), None)
+        if oldest is None:
+            return False
+        del self._known[oldest]
+        return True
 
     def read(self, cookie: str) -> str:
         """Return the token of a session and note that it is used.
@@ -75,7 +87,8 @@ class Sessions:
 
 
 def _digest(cookie: str) -> bytes:
-    return hashlib.sha256(cookie.encode()).digest()
+    # aiohttp hands on bytes that are no UTF-8 as surrogates.
+    return hashlib.sha256(cookie.encode(errors="surrogateescape")).digest()
 
 
 def _cipher(cookie: str) -> Fernet:

@@ -5,7 +5,7 @@ author wrote it means the same as the pod that becomes of it.
 """
 
 from collections.abc import Sequence
-from typing import Any, cast
+from typing import cast
 
 import msgspec
 
@@ -48,10 +48,14 @@ class NodeAffinity(KubeStruct, frozen=True):
     required_during_scheduling_ignored_during_execution: NodeTerms | None = None
 
 
+class UnreadPart(KubeStruct, frozen=True):
+    """Something that is there; what it says is not read."""
+
+
 class PodAffinity(KubeStruct, frozen=True):
     """Whether other pods must, or must not, be near; how, is not read."""
 
-    required_during_scheduling_ignored_during_execution: list[dict[str, Any]] | None = None
+    required_during_scheduling_ignored_during_execution: list[UnreadPart] | None = None
 
 
 class Affinity(KubeStruct, frozen=True):
@@ -86,8 +90,8 @@ class SpreadConstraint(KubeStruct, frozen=True):
 class HostVolume(KubeStruct, frozen=True):
     """The kinds of volumes that bind a pod to nodes; what they are is not read."""
 
-    persistent_volume_claim: dict[str, Any] | None = None
-    ephemeral: dict[str, Any] | None = None
+    persistent_volume_claim: UnreadPart | None = None
+    ephemeral: UnreadPart | None = None
 
 
 class HostSpec(PodSpec, frozen=True):

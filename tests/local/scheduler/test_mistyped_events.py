@@ -56,7 +56,7 @@ async def test_what_some_node_offers_is_not_told(site: Site) -> None:
 
 
 def test_of_very_many_at_once_some_are_told() -> None:
-    mistyped = MistypedPods(SchedulerSettings().catalog)
+    mistyped = MistypedPods(SchedulerSettings().catalog, lambda pod: pod)
     for number in range(MOST_NEW + 1):
         mistyped.note_new(pod(name=f"p-{number}", gpumemory=1))
     assert (len(mistyped.take_new()), mistyped.take_new()) == (MOST_NEW, [])

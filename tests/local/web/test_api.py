@@ -18,6 +18,7 @@ from gpuloom.scheduler.pods.pending import REFUSED_BEFORE, read_last_words
 from gpuloom.scheduler.recording.lines import decode_line
 from gpuloom.serving.addresses import CannotServeError
 from gpuloom.serving.rights import REMEMBERED_S
+from gpuloom.web.api import MOST_OF_ONE
 from gpuloom.web.server import WebPart, WebSettings
 from gpuloom.wire.objects import KubeObject, Pod
 from gpuloom.wire.register import encode_register
@@ -33,6 +34,22 @@ NAMESPACES = Resource("", "v1", "namespaces", "Namespace", KubeObject, namespace
 
 def only_pods_of(namespace: str):
     return lambda verb, resource, where: (verb, resource, where) == ("list", "pods", namespace)
+
+
+async def test_many_questions_of_a_namespaces_accounts_keep_nobody_else_waiting(pages: Pages) -> None:
+    """trust T-09."""
+    names = [f"system:serviceaccount:evil:a{at}" for at in range(20)]
+    accounts = pages.site.server.accounts
+    greedy = [accounts.add(name, only_pods_of("default")) for name in names]
+    other = accounts.add("other", only_pods_of("default"))
+    fault = pages.site.fail("GET", "/pods/absent", delay_s=1, times=100)
+    async with asyncio.TaskGroup() as tasks:
+        asking = [tasks.create_task(pages.get("/explain/default/absent", who=who)) for who in greedy]
+        await poll(lambda: fault.times == 100 - MOST_OF_ONE)
+        assert await pages.see("/pods?namespace=default", who=other)
+        assert fault.times == 100 - MOST_OF_ONE
+        for task in asking:
+            task.cancel()
 
 
 async def test_the_overview_sums_up_cards_and_pods(pages: Pages) -> None:
@@ -743,7 +760,10 @@ async def test_reading_pods_of_one_namespace_leaves_others_room(pages: Pages) ->
     await pages.site.client.create(NAMESPACES, {"metadata": {"name": "other"}})
     pages.site.server.faults.add(InjectedFault("GET", "/namespaces/default/pods/absent", delay_s=1, times=100))
     async with asyncio.TaskGroup() as tasks:
-        asking = [tasks.create_task(pages.get(f"/explain/default/absent-{at}")) for at in range(17)]
+        people = [pages.site.server.accounts.add(f"p{at}", only_pods_of("default")) for at in range(17)]
+        asking = [
+            tasks.create_task(pages.get(f"/explain/default/absent-{at}", who=who)) for at, who in enumerate(people)
+        ]
         done, waiting = await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
         told = "too many pods are read at once: try again in a moment"
         assert [(task.result()[0], task.result()[1]["message"]) for task in done] == [(503, told)]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gpuloom.engine.hostfit.demand import read_host_ports
 from gpuloom.engine.hostfit.requests import read_requests
-from gpuloom.engine.hostfit.usage import HostUsage
+from gpuloom.engine.hostfit.usage import MOST_NAMES, HostUsage
 from gpuloom.wire.hostpods import HostPod
 
 
@@ -129,6 +129,27 @@ def test_the_room_that_many_names_took_is_given_back_with_the_pod(staying: list[
     usage.delete("goes", "n1")
     kept = usage.on("n1")
     assert max(map(sys.getsizeof, (kept.amounts, kept.ports, kept.numbers))) < 1000
+
+
+def test_of_a_pod_with_very_many_names_only_what_every_node_has_is_counted() -> None:
+    """trust T-02"""
+    names = {f"example.com/r{number}": "1" for number in range(2 * MOST_NAMES)}
+    ports = [{"containerPort": number, "hostPort": number} for number in range(1, 2 * MOST_NAMES)]
+    usage = HostUsage()
+    usage.apply(pod(container({"cpu": "2", "memory": "7"} | names, ports=ports)))
+    (footprint,) = usage.on("n1").pods.values()
+    assert footprint.amounts == (("cpu", 2000), ("memory", 7))
+    assert len(footprint.ports) == MOST_NAMES
+
+
+def test_a_pod_with_very_many_names_is_read_once() -> None:
+    """trust T-02"""
+    usage, told = HostUsage(), list[str]()
+    usage.follow(told.append)
+    large = pod(container({f"example.com/r{number}": "1" for number in range(2 * MOST_NAMES)}))
+    for one in (large, large, pod(name="other"), pod(name="other", phase="Failed")):
+        usage.apply(one)
+    assert (told, list(usage.on("n1").pods)) == (["n1"] * 3, ["p"])
 
 
 def test_who_follows_changes_is_told_the_nodes_of_pods_that_come_and_go() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import tracemalloc
 from collections.abc import Callable
 from contextlib import AsyncExitStack, aclosing
 from itertools import pairwise
@@ -38,7 +39,10 @@ from gpuloom.kube import (
     Reflector,
     ReflectorTiming,
     Unreadable,
+    client,
+    lists,
 )
+from gpuloom.kube.transport import HttpRequest
 from gpuloom.wire.objects import Pod
 
 
@@ -131,6 +135,45 @@ async def test_lists_come_in_pages() -> None:
     async with Setting(pod_list(pod("a"), token="more"), pod_list(pod("b"))) as s:
         assert await s.take(4) == ["begin", "=a", "=b", "complete"]
     assert [seen.query for seen in s.server.seen] == [{"limit": "500"}, {"limit": "500", "continue": "more"}]
+
+
+async def test_a_page_that_is_too_long_is_asked_for_again_with_fewer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """trust T-05: whoever creates objects chooses how large they are."""
+    monkeypatch.setattr(client, "PAGE_BYTES", 1000)
+    large = [pod(f"p{number}", text="x" * 200) for number in range(9)]
+    answers = (
+        pod_list(*large, token="x"),
+        pod_list(*large, token="x"),
+        pod_list(pod("a"), token="y"),
+        pod_list(pod("b")),
+    )
+    async with Setting(*answers) as s:
+        assert await s.take(4) == ["begin", "=a", "=b", "complete"]
+    asked = [(seen.query["limit"], seen.query.get("continue")) for seen in s.server.seen]
+    assert asked == [("500", None), ("62", None), ("7", None), ("7", "y")]
+    assert s.time.slept_s == []
+
+
+async def test_one_object_that_is_too_long_pauses_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "PAGE_BYTES", 100)
+    async with Setting(*[pod_list(pod("p", text="x" * 200))] * 4, pod_list()) as s:
+        assert await s.take(3) == ["begin", "begin", "complete"]
+    assert s.time.slept_s == [1.6]
+
+
+async def test_of_a_long_page_one_object_at_a_time_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """trust T-05: five hundred objects take more memory than a process has."""
+    monkeypatch.setattr(lists, "WHOLE_BYTES", 0)
+    large = [pod(f"p{number}") for number in range(20)]
+    for one in large:
+        one["metadata"]["labels"] = {f"{one['metadata']['name']}-{number}": "" for number in range(5000)}
+    body = json.dumps({"metadata": {}, "items": large}).encode()
+    page = lists.decode_page(PODS, body, HttpRequest("list", "Pod", "GET", "/"))
+    tracemalloc.start()
+    assert [found.name for found in page.items] == [f"p{number}" for number in range(20)]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2_000_000
 
 
 async def test_selectors_and_namespace_apply_to_list_and_watch() -> None:
@@ -300,7 +343,7 @@ async def test_a_watch_that_is_never_accepted_is_given_up() -> None:
 async def test_an_unreadable_object_in_a_list_is_told_and_counted() -> None:
     """trust T-11: it is there, and must not count as gone."""
     async with Setting(pod_list(bad_pod("bad"), pod("good"))) as s:
-        assert await s.take(4) == ["begin", "?bad", "=good", "complete"]
+        assert await s.take(4) == ["begin", "=good", "?bad", "complete"]
     assert s.reflector.bad_objects == 1
 
 

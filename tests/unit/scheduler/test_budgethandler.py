@@ -3,7 +3,7 @@
 import msgspec
 from unit.engine.test_budgets import WEB, budget
 
-from gpuloom.engine.state.budgets import Budgets
+from gpuloom.engine.state.budgets import MOST_CONDITIONS, Budgets
 from gpuloom.kube import Unreadable
 from gpuloom.scheduler.watch.budgets import BudgetHandler
 from gpuloom.wire.objects import ObjectMeta
@@ -32,6 +32,17 @@ def test_a_budget_that_cannot_be_read_protects_all_of_its_namespace_until_it_can
     handler.take_unreadable(find_unreadable("bad"))
     handler.replace([], [])
     assert book.protecting("ns", "p", WEB) == ()
+
+
+def test_a_very_long_budget_of_a_list_is_kept_short_and_protects_all_of_its_namespace() -> None:
+    """trust T-02"""
+    book = Budgets()
+    handler = BudgetHandler(book)
+    long = budget("long", {"matchLabels": {f"l{number}": "" for number in range(10 * MOST_CONDITIONS)}})
+    kept = [handler.shorten(one) for one in (long, budget("short", {"matchLabels": {"app": "db"}}, allowed=2))]
+    assert all(len(msgspec.json.encode(one)) < 300 for one in kept)
+    handler.replace(kept, [])
+    assert (book.protecting("ns", "p", WEB), book.allowed) == (("ns/long",), {"ns/short": 2})
 
 
 def find_unreadable(name: str) -> Unreadable:

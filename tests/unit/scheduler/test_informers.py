@@ -68,6 +68,9 @@ class Noting:
         self.told: list[str] = []
         self.wanted = asyncio.Event()
 
+    def shorten(self, item: Any) -> Any:
+        return item
+
     def __getattr__(self, name: str) -> Any:
         def note(*told: Any) -> Any:
             self.told += [f"{name} {one.metadata.name}" for one in told if hasattr(one, "metadata")] or [name]

@@ -69,6 +69,13 @@ async def test_one_address_keeps_nobody_else_out() -> None:
     assert await count_refused(rights.recognise(f"t-{at}", who) for at, who in enumerate(addresses)) == 300 - 64
 
 
+async def test_service_accounts_of_one_namespace_keep_nobody_else_out() -> None:
+    client: Any = Slow()
+    rights, names = Rights(client), [*(f"system:serviceaccount:evil:a{at}" for at in range(300)), "other"]
+    people = [User(UserInfo(name), str(at).encode()) for at, name in enumerate(names)]
+    assert await count_refused(rights.may(one, "list", "nodes") for one in people) == 300 - 64
+
+
 async def test_one_person_with_many_tokens_keeps_nobody_else_out() -> None:
     client: Any = Slow()
     rights, names = Rights(client), [*["greedy"] * 300, "other"]

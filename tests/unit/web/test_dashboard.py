@@ -12,7 +12,7 @@ from gpuloom.web.dashboard.drawing import draw
 from gpuloom.web.dashboard.mapstyle import PLACES, draw_style
 from gpuloom.web.dashboard.regions import DashboardPage, Listing, find_changes
 from gpuloom.web.dashboard.tiles import describe, draw_tile
-from gpuloom.web.sessions import IDLE_S, LONGEST_S, MOST_SESSIONS, Sessions, TooManySessionsError
+from gpuloom.web.sessions import IDLE_S, LONGEST_S, MOST_OF_ONE, MOST_SESSIONS, Sessions, TooManySessionsError
 from gpuloom.web.views.heat import Tile
 from gpuloom.web.views.values import Overview
 
@@ -100,6 +100,13 @@ def test_a_session_gives_its_token_back_to_its_cookie_alone() -> None:
         sessions.read(cookie[:-1] + ("A" if cookie[-1] != "A" else "E"))
 
 
+def test_a_cookie_that_is_no_text_belongs_to_nobody() -> None:
+    sessions = Sessions()
+    with pytest.raises(SignInError, match="sign in again"):
+        sessions.read(b"\xff\xfe".decode(errors="surrogateescape"))
+    sessions.close(b"\xff".decode(errors="surrogateescape"))
+
+
 @pytest.mark.parametrize("pauses", [[IDLE_S], [IDLE_S / 2] * int(2 * LONGEST_S / IDLE_S)])
 def test_a_session_ends_when_unused_and_when_old(pauses: list[float]) -> None:
     now = [0.0]
@@ -119,6 +126,15 @@ def test_the_number_of_sessions_is_bounded() -> None:
         sessions.open("token", f"user-{number}")
     with pytest.raises(TooManySessionsError, match="try again later"):
         sessions.open("token", "one-more")
+
+
+def test_service_accounts_of_one_namespace_keep_nobody_from_signing_in() -> None:
+    """trust T-09: whoever may make one may make many."""
+    sessions = Sessions()
+    for number in range(MOST_SESSIONS):
+        sessions.open("token", f"system:serviceaccount:evil:a{number // MOST_OF_ONE}")
+    others = [sessions.open("token", f"user-{number}") for number in range(MOST_SESSIONS // 2)]
+    assert {sessions.read(cookie) for cookie in others} == {"token"}
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,17 @@ async def test_a_page_that_takes_long_holds_up_no_other() -> None:
     assert quick.changes == {"r": b'"/quick"'}
 
 
+async def test_service_accounts_of_one_namespace_keep_nobody_from_following_a_page() -> None:
+    """trust T-09: whoever may make one may make many."""
+    async with look_at(Answers().make) as pages:
+        greedy = [
+            pages.join(asked_for("/"), f"system:serviceaccount:evil:a{number // live.MOST_OF_ONE}", "")
+            for number in range(live.MOST_STREAMS)
+        ]
+        pages.join(asked_for("/"), "somebody", "")
+        assert [number for number, one in enumerate(greedy) if one.over] == [0]
+
+
 async def test_a_page_that_had_to_wait_is_looked_at_again_as_soon_as_others(clock: Clock) -> None:
     looks, again = 0, asyncio.Event()
 

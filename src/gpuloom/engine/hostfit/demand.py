@@ -43,7 +43,7 @@ def read_host_demand(pod: HostPod, ignored: Collection[str] = ()) -> HostDemand:
 
     One with more than MOST_CONDITIONS is not judged at all.
     """
-    if _count_conditions(pod) > MOST_CONDITIONS:
+    if count_conditions(pod) > MOST_CONDITIONS:
         return HostDemand(unjudged=(f"more than {MOST_CONDITIONS} conditions, values and requests",))
     spec, required = pod.spec, _read_required(pod)
     return HostDemand(
@@ -61,7 +61,7 @@ def _read_required(pod: HostPod) -> NodeTerms | None:
     return affinity.required_during_scheduling_ignored_during_execution if affinity else None
 
 
-def _count_conditions(pod: HostPod) -> int:
+def count_conditions(pod: HostPod) -> int:
     """Count what would be compared with each node."""
     required = _read_required(pod)
     terms = (required.node_selector_terms or ()) if required else ()

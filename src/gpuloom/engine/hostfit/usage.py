@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from gpuloom.engine.hostfit.demand import ANY_ADDRESS, HostPort, read_host_ports
-from gpuloom.engine.hostfit.requests import read_requests
+from gpuloom.engine.hostfit.requests import COUNTED, read_requests
 from gpuloom.wire.hostpods import HostPod
 from gpuloom.wire.objects import Quantity, Resources
 
@@ -17,17 +17,22 @@ _MOST_FOOTPRINTS = 5_000
 _MOST_ENTRIES = 32
 """Pods that name more containers, resources and ports are rare; what is remembered stays within 60 MB beside them."""
 
+MOST_NAMES = 1000
+"""Different resources that a pod may request, and ports that it may take, for all of them to be counted. A kubelet runs
+a pod that asks for a hundred thousand resources of which it has none (trust T-02)."""
+
 _NO_RESOURCES = Resources()
 _NOTHING: dict[str, Quantity] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What one pod takes of its node, and how important it is."""
+    """What one pod takes of its node, and how important it is; one that is cut has more names than are counted."""
 
     amounts: tuple[tuple[str, int], ...] = ()
     ports: tuple[HostPort, ...] = ()
     priority: int = 0
+    is_cut: bool = False
 
 
 @dataclass(slots=True)
@@ -168,8 +173,12 @@ class HostUsage:
         if pod.is_over:
             self.delete(uid, node)
             return
-        self._nodes.setdefault(node, NodeUsage()).put(uid, self._read(pod))
-        self.touch(node)
+        usage = self._nodes.setdefault(node, NodeUsage())
+        known = usage.pods.get(uid)
+        # To read it takes a tenth of a second, and its owner can change its labels as often as he likes.
+        if known is None or not known.is_cut:
+            usage.put(uid, self._read(pod))
+            self.touch(node)
 
     def delete(self, uid: str, node: str = "") -> None:
         """Take that a pod is gone; of one whose node is not told, all are asked."""
@@ -186,8 +195,11 @@ class HostUsage:
         known = self._footprints.get(likeness)
         if known is not None:
             return known
-        requests = tuple(sorted(read_requests(pod, self._ignored).items()))
-        footprint = Footprint(requests, read_host_ports(pod), pod.priority)
+        requests, ports = read_requests(pod, self._ignored), read_host_ports(pod)
+        is_cut = max(len(requests), len(ports)) > MOST_NAMES
+        if len(requests) > MOST_NAMES:
+            requests = {name: requests[name] for name in COUNTED if name in requests}
+        footprint = Footprint(tuple(sorted(requests.items())), ports[:MOST_NAMES], pod.priority, is_cut)
         if likeness is not None:
             if len(self._footprints) >= _MOST_FOOTPRINTS:
                 self._footprints.clear()

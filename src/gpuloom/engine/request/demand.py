@@ -31,7 +31,7 @@ from gpuloom.wire.words import decode_bool
 LONGEST_WISH = 16_384
 MOST_CHOICES = 1_024
 """So many characters and entries an annotation about cards may have: about 400 UUIDs."""
-_POLICIES = frozenset({NODE_POLICY, CARD_POLICY, WEIGHTS})
+POLICIES = frozenset({NODE_POLICY, CARD_POLICY, WEIGHTS})
 
 
 class Phase(Enum):
@@ -218,7 +218,7 @@ def _check_lengths(annotations: Mapping[str, str], keys: SelectKeys) -> None:
     """
     for key, value in annotations.items():
         is_long = len(value) > LONGEST_WISH or value.count(",") >= MOST_CHOICES
-        if is_long and (key in _keys_of(keys) or key in _POLICIES):
+        if is_long and (key in _keys_of(keys) or key in POLICIES):
             raise PolicyError(
                 f"annotation {key} is longer than {LONGEST_WISH} characters or {MOST_CHOICES} entries: shorten it"
             )

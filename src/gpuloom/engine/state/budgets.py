@@ -121,6 +121,12 @@ class Budgets:
         )
 
 
+def is_asked(budget: DisruptionBudget) -> bool:
+    """Tell whether a budget can be asked at all; of any other one it matters only that it is there."""
+    conditions = _read_selector(budget.spec.selector) or ()
+    return _is_readable(conditions) and count_compared(conditions) <= MOST_CONDITIONS
+
+
 def _key(namespace: str, name: str) -> str:
     return f"{namespace}/{name}"
 

@@ -67,6 +67,8 @@ class PodPlacer:
             return FilterResult(error="extender args missing pod")
         if args.nodes is not None:
             return self._simulate(pod, args, args.nodes)
+        # It is remembered with what is decided, and a pod that fits nowhere comes again and again.
+        pod = self.state.bounds.cut(pod)
         if objection := self.find_objection(pod):
             return FilterResult(error=objection)
         self.state.offers.forget(pod.metadata.uid)

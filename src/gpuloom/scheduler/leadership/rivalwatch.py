@@ -98,8 +98,9 @@ class RivalLeaseWatch:
         except (ApiError, TimeoutError) as error:
             _log.warning("a lease that is in the way cannot be read", lease=f"{namespace}/{name}", cause=str(error))
             return
+        found = next(iter(page.items), None)
         if not page.unreadable:
-            self._rivals.confirm(key, next(iter(page.items), None), self._clocks.monotonic())
+            self._rivals.confirm(key, found, self._clocks.monotonic())
             self._wake()
 
     def _report(self) -> None:

@@ -59,6 +59,10 @@ class PodHandler:
         self._unlisted.update(self._state.mistyped.uids())
         self._state.hosts.begin_list()
 
+    def shorten(self, pod: HostPod) -> HostPod:
+        """Return what is kept of a pod until all are listed, where they are taken at once."""
+        return self._state.bounds.cut(pod)
+
     def take_listed(self, pod: Pod) -> None:
         """Take a pod that stands in the list."""
         self._unlisted.discard(pod.metadata.uid)
@@ -149,11 +153,11 @@ class PodHandler:
         if pod.spec.node_name:
             self._state.pods[pod.metadata.uid] = self._trimmer.trim(pod)
             if self._state.settings.preemption == "on":
-                self._state.victim_labels[pod.metadata.uid] = pod.labels
+                self._state.victim_labels[pod.metadata.uid] = self._state.bounds.cut(pod).labels
             self._follow_phase(pod)
         else:
             self._follow_waking(pod)
-            self._state.pods[pod.metadata.uid] = pod
+            self._state.pods[pod.metadata.uid] = self._state.bounds.cut(pod)
             self._state.promised.follow(pod, self._clock())
 
     def _follow_waking(self, pod: Pod) -> None:

@@ -1,8 +1,9 @@
 """Pods that ask for what looks like a vendor's resource and is none: whoever meant a card waits in vain."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from gpuloom.scheduler.admission.unknown import KnownResources
+from gpuloom.scheduler.pods.bounds import count_amounts
 from gpuloom.vendors.catalog import Catalog
 from gpuloom.wire.objects import Pod
 
@@ -10,6 +11,8 @@ MOST_KEPT = 1_000
 """Whoever creates pods chooses how many these are; those beyond are told by ``gpuloom explain`` only."""
 MOST_NEW = 100
 """So many that came in a second get an event."""
+MOST_PARTS = 200
+"""Containers and amounts of a pod that is kept: it may be one of which the webhook was not asked."""
 
 
 class MistypedPods:
@@ -18,8 +21,10 @@ class MistypedPods:
     Another device plugin may offer what they ask for: whoever lists them has to look.
     """
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, cut: Callable[[Pod], Pod]) -> None:
+        """``cut`` returns what is kept of a pod."""
         self._known = KnownResources(catalog)
+        self._cut = cut
         self._pods: dict[str, Pod] = {}
         self._new: list[Pod] = []
 
@@ -30,7 +35,7 @@ class MistypedPods:
         """Take a pod that was not known, whether it asks for cards or not."""
         is_known = pod.metadata.uid in self._pods or len(self._pods) >= MOST_KEPT
         if not is_known and len(self._new) < MOST_NEW and self.may_be(pod):
-            self._new.append(pod)
+            self._new.append(self._cut(pod))
 
     def take_new(self) -> list[Pod]:
         """Return those that are new since the last time."""
@@ -43,12 +48,13 @@ class MistypedPods:
         if not self.may_be(pod):
             self._pods.pop(uid, None)
         elif uid in self._pods or len(self._pods) < MOST_KEPT:
-            self._pods[uid] = pod
+            self._pods[uid] = self._cut(pod)
 
     def may_be(self, pod: Pod) -> bool:
         """Tell whether a pod waits and asks for such a resource."""
         waits = not (pod.spec.node_name or pod.is_over or pod.is_terminating)
-        return waits and any(True for _ in self._known.find_doubtful(pod))
+        is_small = len(pod.all_containers) + count_amounts(pod) <= MOST_PARTS
+        return waits and is_small and any(True for _ in self._known.find_doubtful(pod))
 
     def drop(self, uid: str) -> None:
         """Take that a pod is gone."""

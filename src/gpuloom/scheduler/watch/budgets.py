@@ -2,9 +2,13 @@
 
 from collections.abc import Iterable
 
-from gpuloom.engine.state.budgets import Budgets
+from gpuloom.engine.state.budgets import Budgets, is_asked
 from gpuloom.kube import Unreadable
-from gpuloom.wire.budgets import DisruptionBudget
+from gpuloom.wire.budgets import BudgetSpec, DisruptionBudget, LabelSelector
+from gpuloom.wire.hostpods import LabelRequirement
+from gpuloom.wire.objects import ObjectMeta
+
+_UNREADABLE = BudgetSpec(LabelSelector(match_expressions=(LabelRequirement(),)))
 
 
 class BudgetHandler:
@@ -17,6 +21,11 @@ class BudgetHandler:
         self._budgets = budgets
         self._known: set[tuple[str, str]] = set()
         self.is_listed = False
+
+    def shorten(self, budget: DisruptionBudget) -> DisruptionBudget:
+        """Return what is kept of a budget until all are listed: each may be very long (trust T-02)."""
+        metadata = ObjectMeta(budget.name, budget.namespace)
+        return DisruptionBudget(metadata, budget.spec if is_asked(budget) else _UNREADABLE, budget.status)
 
     def replace(self, budgets: Iterable[DisruptionBudget], unreadable: Iterable[Unreadable]) -> None:
         """Take a complete list: budgets that are not in it are gone."""

@@ -204,7 +204,8 @@ class Informers:
         )
         if self._budgets is None:
             return follows
-        return *follows, self._follow(DISRUPTION_BUDGETS, _WholeList(self._budgets.replace), self._budgets)
+        listing = _WholeList(self._budgets.replace, shorten=self._budgets.shorten)
+        return *follows, self._follow(DISRUPTION_BUDGETS, listing, self._budgets)
 
     def _pod_list(self) -> "_ListHandler[HostPod]":
         """Pods are taken one by one, because there are very many; an observer takes them all at once.
@@ -214,7 +215,7 @@ class Informers:
         if self._observer is None:
             return self._pods
         whole = self._whole(HOST_PODS, self._replace_pods)
-        whole.begin = self._pods.begin_list
+        whole.begin, whole.shorten = self._pods.begin_list, self._pods.shorten
         return whole
 
     def _quota_list(self) -> "_WholeList[ResourceQuota]":

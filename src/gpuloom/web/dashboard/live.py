@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import msgspec
 import structlog
 
+from gpuloom.serving.crowds import crowd_of, find_greedy
 from gpuloom.web.dashboard.asked import Asked
 from gpuloom.web.dashboard.measuring import Measured
 from gpuloom.web.dashboard.regions import DashboardPage, find_changes
@@ -21,6 +22,7 @@ SHARE_OF_TIME = 0.03
 """Looking takes no more of the event loop's time than this, however much there is to look at."""
 MOST_STREAMS = 128
 MOST_OF_ONE = 16
+_TOO_MANY = "too many pages are open for live updates: close some, or reload this one by hand"
 
 _log = structlog.get_logger(__name__)
 
@@ -108,10 +110,9 @@ class Live:
         Raises TooManyStreamsError.
         """
         users = [stream.user for channel in self._channels.values() for stream in channel.streams]
-        if len(users) >= MOST_STREAMS or users.count(user) >= MOST_OF_ONE:
-            raise TooManyStreamsError(
-                "too many pages are open for live updates: close some, or reload this one by hand"
-            )
+        is_full = len(users) >= MOST_STREAMS and not self._make_room(users, user)
+        if is_full or users.count(user) >= MOST_OF_ONE:
+            raise TooManyStreamsError(_TOO_MANY)
         stream = Stream(user, state=state)
         if asked not in self._channels:
             self._channels[asked] = _Channel(asyncio.create_task(self._look(asked)))
@@ -119,6 +120,17 @@ class Live:
         channel.streams.append(stream)
         stream.tell_trouble(channel.trouble)
         return stream
+
+    def _make_room(self, users: list[str], newcomer: str) -> bool:
+        """End the oldest stream of those of one namespace's service accounts, or of a person, that have most."""
+        greedy = find_greedy(users, newcomer)
+        for asked, channel in self._channels.items():
+            for stream in channel.streams:
+                if crowd_of(stream.user) == greedy:
+                    stream.end(_TOO_MANY)
+                    self.leave(asked, stream)
+                    return True
+        return False
 
     def leave(self, asked: Asked, stream: Stream) -> None:
         """Stop to follow a page."""

@@ -11,7 +11,8 @@ from yarl import URL
 
 from gpuloom.serving.bodies import TooLargeError, read_body
 from gpuloom.serving.rights import LONGEST_TOKEN, RightsError, SignInError, User
-from gpuloom.web.api import READ_TIMEOUT_S, WebApi
+from gpuloom.serving.turns import FairTurns
+from gpuloom.web.api import MOST_OF_ONE, READ_TIMEOUT_S, WebApi
 from gpuloom.web.dashboard.asked import Asked, Maker, read_asked
 from gpuloom.web.dashboard.drawing import draw_document, draw_frame, prepare
 from gpuloom.web.dashboard.live import Live
@@ -81,6 +82,7 @@ class Dashboard:
     def __init__(self, api: WebApi) -> None:
         prepare()
         self._api = api
+        self._turns = FairTurns(MOST_OF_ONE)
         self._pages = Sharing(self._make)
         self._live = Live(self._pages.make, api.pace)
         self._streams = Streams(api, self._live)
@@ -106,7 +108,9 @@ class Dashboard:
         await self._live.close()
 
     async def _make(self, asked: Asked) -> DashboardPage:
-        return await PAGES[asked.route](self._api, asked)
+        # Those who may see the same share pages, so they also share turns.
+        async with self._turns.take(asked.viewer):
+            return await PAGES[asked.route](self._api, asked)
 
     def _answer(self, path: str) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
