@@ -47,9 +47,9 @@ class Api:
         """Apply an object on the server's side; return it. Raise ApiCallError."""
         return self._call("PATCH", f"{path}?fieldManager=tests", body, content_type="application/apply-patch+yaml")
 
-    def delete(self, path: str) -> Any:
-        """Delete the object at `path`, at once."""
-        return self._call("DELETE", path, {"gracePeriodSeconds": 0})
+    def delete(self, path: str, *, grace_s: int | None = 0) -> Any:
+        """Delete the object at `path`: at once, after `grace_s`, or with None as its own fields and the query say."""
+        return self._call("DELETE", path, None if grace_s is None else {"gracePeriodSeconds": grace_s})
 
     def answers(self, path: str) -> bool:
         """Say whether `path` answers with success, for polling."""

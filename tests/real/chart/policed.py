@@ -27,14 +27,21 @@ SCHEDULER = f"system:serviceaccount:{NAMESPACE}:gpuloom-scheduler"
 TENANT = User("alice")
 KUBELET = User("system:node:n1", ("system:nodes",))
 FRIEND = User("system:serviceaccount:vendor:plugin")
-"""Somebody whom the value of the first policy names."""
+"""Somebody whom values name who may write what gpuloom owns, and delete by force."""
 
 VALUES: dict[str, Any] = {
     "scheduler": {"admissionPolicy": {"accounts": [FRIEND.name]}},
-    "policies": {"requests": {"schedulers": ["volcano"], "namespaces": ["infra"]}},
+    "policies": {
+        "requests": {"schedulers": ["volcano"], "namespaces": ["infra"]},
+        "deletions": {"accounts": [FRIEND.name], "namespaces": ["infra"]},
+    },
 }
 MIRROR = {"kubernetes.io/config.mirror": "x", "kubernetes.io/config.hash": "x", "kubernetes.io/config.source": "file"}
-_EVERYTHING = {"apiGroups": [""], "resources": ["pods", "pods/ephemeralcontainers", "pods/resize"], "verbs": ["*"]}
+_EVERYTHING = {
+    "apiGroups": [""],
+    "resources": ["pods", "pods/ephemeralcontainers", "pods/eviction", "pods/resize"],
+    "verbs": ["*"],
+}
 
 
 @dataclass(frozen=True)

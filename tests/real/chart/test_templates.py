@@ -804,7 +804,11 @@ def test_a_list_that_is_taken_away_with_null_is_empty(helm: Helm) -> None:
         "global": {"imagePullSecrets": None},
         "vendors": {"managedResources": None, "ownedAnnotations": None, "nodeAnnotations": None},
         "scheduler": {"admissionPolicy": {"accounts": None}, "extender": {"image": {"pullSecrets": None}}},
-        "policies": {"requests": {"schedulers": None, "namespaces": None}, "environment": {"names": None}},
+        "policies": {
+            "requests": {"schedulers": None, "namespaces": None},
+            "environment": {"names": None},
+            "deletions": {"accounts": None, "namespaces": None},
+        },
     }
     assert helm.template(with_values(none)) == helm.template(with_values({}))
 
@@ -1112,6 +1116,7 @@ POLICIES = {
     "owned-keys": {"scheduler": {"admissionPolicy": {"enabled": False}}},
     "requests": {"policies": {"requests": {"enabled": False}}},
     "accounts": {"policies": {"accounts": {"enabled": False}}},
+    "deletions": {"policies": {"deletions": {"enabled": False}}},
 }
 
 
@@ -1146,6 +1151,14 @@ def test_the_policy_about_requests_knows_every_resource_and_every_exception(helm
     assert sorted(told["resources"]) == sorted(list_managed(objects))
     assert {key: told[key] for key in chosen} == chosen
     assert told["ours"] == "corp-scheduler"
+
+
+def test_the_policy_about_deletions_knows_every_resource_and_every_exception(helm: Helm) -> None:
+    chosen = {"accounts": ["system:serviceaccount:ops:reaper"], "namespaces": ["infra"]}
+    objects = helm.template(with_values({"policies": {"deletions": chosen}}, with_values(EVERYBODY)))
+    told = read_variables(list_policies(objects)["gpuloom-deletions"])
+    assert sorted(told["resources"]) == sorted(list_managed(objects))
+    assert {key: told[key] for key in chosen} == chosen
 
 
 def test_the_policy_about_accounts_knows_those_that_patch_and_what_vendors_of_ones_own_write(helm: Helm) -> None:

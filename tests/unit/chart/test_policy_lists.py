@@ -16,7 +16,7 @@ from gpuloom.wire import keys
 from gpuloom.wire.fullpods import FullContainer
 from harness.policies import POLICIES, read_keys, read_policy
 
-NEW_POLICIES = ("requests.yaml", "accounts.yaml", "environment.yaml")
+NEW_POLICIES = ("requests.yaml", "accounts.yaml", "deletions.yaml", "environment.yaml")
 HARMLESS = {"LIBCUDA_LOG_LEVEL"}
 """What the device plugin sets that shows and limits nothing."""
 READ_BY_HAMI_CORE = {

@@ -11,7 +11,7 @@ PAGE = (ROOT / "docs/threats.md").read_text(encoding="utf-8")
 ROW = re.compile(r"^\| (T-\d\d) \|(.*)\|$", re.MULTILINE)
 NAMED = re.compile(r"`(tests/[\w./-]+\.py)::(test_\w+)`")
 ROWS = {name: [cell.strip() for cell in cells.split(" | ")] for name, cells in ROW.findall(PAGE)}
-THREATS = [f"T-{number:02}" for number in range(1, 17)]
+THREATS = [f"T-{number:02}" for number in range(1, 18)]
 
 
 @lru_cache

@@ -28,6 +28,8 @@ MESSAGES = [
     "has the label hami.io/webhook: ignore",
     "but spec.schedulerName is ",
     "has envFrom, whose variables ",
+    " and may still run on node ",
+    "evicted with grace period 0, pod ",
 ]
 
 
