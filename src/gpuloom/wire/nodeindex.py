@@ -21,10 +21,14 @@ _SLOTS_A_NAME = 8
 
 
 class NameIndex:
-    """The positions of names in a list to which names are only added; position 0 is nobody's."""
+    """The positions of names in a list to which names are only added, unless :meth:`follow` is called.
+
+    Position 0 is nobody's, and so are those with an empty name.
+    """
 
     def __init__(self, names: Sequence[str]) -> None:
         self._names = names
+        self._version = 0
         self._count = 0
         self._words: list[Words] = []
         self._shift = np.uint64(0)
@@ -36,7 +40,7 @@ class NameIndex:
 
         The text must be of exactly this form: plain ASCII, nothing escaped, no blanks.
         """
-        self.refresh()
+        self._refresh()
         quotes = np.flatnonzero(np.frombuffer(text, np.uint8) == ord(_QUOTE))
         starts = quotes[::2] + 1
         # With the quote at its end no name is the beginning of another.
@@ -61,7 +65,13 @@ class NameIndex:
             left = left[at[left] < end[left]]
         return found
 
-    def refresh(self) -> None:
+    def follow(self, names: Sequence[str], version: int) -> None:
+        """Look for names in a list from now on; the version is another one when any place got another name."""
+        if version != self._version:
+            self._names, self._version = names, version
+            self._build()
+
+    def _refresh(self) -> None:
         """Take in names that were added."""
         if self._count != len(self._names):
             self._build()
@@ -76,9 +86,12 @@ class NameIndex:
         bits = max((_SLOTS_A_NAME * len(encoded) - 1).bit_length(), 1)
         self._shift = np.uint64(64 - bits)
         slots = self._slots(self._words)
-        self._order = np.argsort(slots, kind="stable")
+        order = np.argsort(slots, kind="stable")
+        # Empty names are many, and all in one slot, where others would be compared with each of them.
+        is_named = lengths > len(_QUOTE)
+        self._order = order[is_named[order]]
         self._first = np.zeros((1 << bits) + 1, np.int64)
-        np.cumsum(np.bincount(slots, minlength=1 << bits), out=self._first[1:])
+        np.cumsum(np.bincount(slots[is_named], minlength=1 << bits), out=self._first[1:])
 
     def _slots(self, words: list[Words]) -> Ints:
         mixed = np.zeros(len(words[0]), np.uint64)

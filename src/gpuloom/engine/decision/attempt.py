@@ -6,7 +6,7 @@ not decide, on one node after another until one takes the pod. What the answer d
 other candidates of a pod with several containers, is found out afterwards, from the table as it was.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
@@ -152,21 +152,23 @@ class SchedulingAttempt:
             best = find_best(names, self.table, ranks)
             if best is None:
                 return None
-            decision = Decision(None, (), (), partial(self._rank_among, names, ranks), {})
+            decision = Decision(None, (), (), partial(self._rank_among, names, ranks, self.table.names), {})
             self._settle(decision, best, place_fitting(self._placer, self.table, best, results))
             return decision
         known, placements = self._all_nodes(), self._recall_placements()
         ranks = self._close(self._rank_for_placing(known, self._refused_by_rules(known, results), placements, results))
-        decision = Decision(None, (), (), partial(self._rank_among, names, ranks), self._refusals)
+        decision = Decision(None, (), (), partial(self._rank_among, names, ranks, self.table.names), self._refusals)
         find, exclude = partial(find_best, names, self.table, ranks), partial(_exclude_from, ranks)
         self._place_on_best(decision, placements, find, exclude)
         return decision if decision.node is not None else None
 
-    def _rank_among(self, names: NodeNames, ranks: Scores) -> Ranking:
-        return self._rank(look_up_among(self.table, self.index, names), ranks)
+    def _rank_among(self, names: NodeNames, ranks: Scores, then: Sequence[str]) -> Ranking:
+        """Rank nodes when somebody wants to know; ``then`` are the names by position from when the ranks are."""
+        candidates = look_up_among(self.table, self.index, names)
+        return candidates.rank(self.table, ranks, self.demand.preferences.node_policy, then)
 
     def _rank(self, candidates: Candidates, ranks: Scores) -> Ranking:
-        return candidates.rank(self.table.names, ranks, self.demand.preferences.node_policy)
+        return candidates.rank(self.table, ranks, self.demand.preferences.node_policy)
 
     @property
     def _placer(self) -> Placer:
@@ -334,7 +336,7 @@ class SchedulingAttempt:
             for position in changed:
                 if unplaced := self._placer.place(snapshot.copy_node(position)).unplaced.get(0):
                     decision.fitting.exclude(position)
-                    decision.refusals[self.table.names[position]] = unplaced.refusal
+                    decision.refusals[snapshot.names[position]] = unplaced.refusal
                 yield
 
     def _recall_placements(self) -> PlacementCache:

@@ -62,7 +62,7 @@ class VendorIntersection:
         return self._ranking(look_up(self._table, names.all()))
 
     def _ranking(self, candidates: Candidates) -> Ranking:
-        return candidates.rank(self._names, self._ranks, self._policy)
+        return candidates.rank(self._table, self._ranks, self._policy, self._names)
 
     def _rank(self) -> Scores:
         """Return ranks by position: what all vendors' ranks have in common, counted once, and what each adds."""

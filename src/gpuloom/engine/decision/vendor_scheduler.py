@@ -51,8 +51,9 @@ class VendorScheduler:
 
     def prepare(self) -> None:
         """Do what the first decision after very many changes would have to wait for."""
-        self.state.table.score_changed()
-        self.index.refresh()
+        table = self.state.table
+        table.score_changed()
+        self.index.follow(table.names, table.namings)
 
     def forget_all(self) -> None:
         """Forget what is remembered between attempts; the next ones look at all cards again."""

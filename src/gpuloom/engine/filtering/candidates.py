@@ -45,19 +45,30 @@ class Candidates:
     def __len__(self) -> int:
         return len(self.known) + len(self.unknown)
 
-    def rank(self, names: Sequence[str], ranks: Scores, policy: NodePolicy) -> Ranking:
+    def rank(self, table: CardTable, ranks: Scores, policy: NodePolicy, names: Sequence[str] | None = None) -> Ranking:
         """Rank the nodes by the ranks that all nodes have, or had when they were worked out.
 
-        names  of all nodes, by position
+        names  of all nodes by position, as they were then if not as they are
         """
-        known, found = self.known, ranks[self.where] if len(ranks) == len(names) else None
+        if names is not None and names is not table.names:
+            return self._rank_as_before(table.names, ranks, policy, names)
+        known, found = self.known, ranks[self.where] if len(ranks) == len(table.names) else None
         if found is None:
             # A node that came later has no rank.
             known = known[known < len(ranks)]
             found = ranks[known]
         # A slice is a view: the ranks as they are now must outlast later changes.
         found = found.copy() if found.base is not None else found
-        return Ranking(names, known, found, candidates=len(self), policy=policy)
+        return Ranking(table.names, known, found, candidates=len(self), policy=policy)
+
+    def _rank_as_before(
+        self, names: Sequence[str], ranks: Scores, policy: NodePolicy, before: Sequence[str]
+    ) -> Ranking:
+        """Rank the nodes by ranks from before names were forgotten: by now others may have their positions."""
+        places = {name: place for place, name in enumerate(before[: len(ranks)]) if name}
+        found = [places[name] for name in map(names.__getitem__, self.known.tolist()) if name in places]
+        known = np.array(found, np.int64)
+        return Ranking(before, known, ranks[known], candidates=len(self), policy=policy)
 
 
 class _Unread(Sequence[str]):
@@ -106,6 +117,7 @@ def look_up_among(table: CardTable, index: NameIndex, names: NodeNames) -> Candi
     index   of the table's names
     """
     if names.is_searchable and len(names) >= MANY:
+        index.follow(table.names, table.namings)
         positions = index.find(names.text)
         # A node that lost its cards keeps its position.
         there = table.ends[positions] > table.starts[positions]

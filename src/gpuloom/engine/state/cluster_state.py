@@ -208,6 +208,6 @@ class ClusterState(ReservedState):
             self._late.update(dict.fromkeys(touched))
             return
         for (node, word), uuids in group_by_node(touched).items():
-            for mine in self._words_of.get(node, ()) if word == ANY_VENDOR else (word,):
+            for mine in self._states if word == ANY_VENDOR else (word,):
                 if state := self._states.get(mine):
                     state.write(node, uuids)

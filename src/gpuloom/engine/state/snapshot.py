@@ -1,5 +1,6 @@
 """The card table as it was at one moment, at the price of the nodes that change afterwards."""
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from gpuloom.engine.state.node_batch import NodeBatch
@@ -9,10 +10,14 @@ if TYPE_CHECKING:
 
 
 class Snapshot:
-    """The nodes of a table as they were at one moment. A node is copied only when it changes."""
+    """The nodes of a table as they were at one moment. A node is copied only when it changes.
+
+    names  of the nodes that there were, by position
+    """
 
     def __init__(self, table: "CardTable") -> None:
         self._table = table
+        self.names: Sequence[str] = table.names
         self._kept: dict[int, NodeBatch] = {}
 
     def copy_node(self, position: int) -> NodeBatch:

@@ -135,10 +135,14 @@ class VendorState(ReservedState):
                 self.write_closed(node)
         else:
             self.table.remove(node)
-            if not self.ledger.has_any(node):
-                self._divided.discard(node)
-                self._pending.pop(node, None)
+            self._forget_if_unheld(node)
         return True
+
+    def _forget_if_unheld(self, node: str) -> None:
+        """Forget what is remembered of a node without cards, unless anything is held there."""
+        if not self.ledger.has_any(node):
+            self._divided.discard(node)
+            self._pending.pop(node, None)
 
     def note_parts(self, reservation: Reservation) -> None:
         """Remember where parts of cards are in use, and which policies cards will have."""
@@ -192,6 +196,7 @@ class VendorState(ReservedState):
         """Bring some cards of a node up to date with what is held of them."""
         registered = self.table.registered(node)
         if registered is None:
+            self._forget_if_unheld(node)
             return
         self.table.write_usage(node, {uuid: self.ledger.usage((node, self._profile.word, uuid)) for uuid in uuids})
         if node in self._divided:

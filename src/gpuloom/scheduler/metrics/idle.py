@@ -29,9 +29,10 @@ def count_unhealthy_cards(state: SchedulerState) -> Samples:
     for profile in state.settings.catalog:
         table = state.cluster[profile.word].table
         unhealthy: Flags = (table.cards.healthy == 0) & (table.cards.node != NO_NODE)
-        counts = np.bincount(table.cards.node[unhealthy], minlength=len(table.names))
+        # Nodes may come and go between samples: these are those of now.
+        names, counts = table.names, np.bincount(table.cards.node[unhealthy])
         for position in np.flatnonzero(counts).tolist():
-            yield (table.names[position], profile.word), int(counts[position])
+            yield (names[position], profile.word), int(counts[position])
 
 
 def _count(table: CardTable, closed: Iterable[str]) -> int:

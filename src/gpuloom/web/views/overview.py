@@ -10,7 +10,7 @@ import numpy as np
 from gpuloom import __version__
 from gpuloom.engine.explanation.cores import CoreUnit, in_per_cent, unit_of_cores
 from gpuloom.engine.explanation.values import Amount
-from gpuloom.engine.state.card_table import NO_NODE, CardTable
+from gpuloom.engine.state.card_table import NO_NODE
 from gpuloom.engine.state.ledger import Ledger, ReservationStatus
 from gpuloom.model.cards import BY_ADMINISTRATOR, BY_UNREADABLE, Cards
 from gpuloom.scheduler.metrics.idle import count_idle_cards
@@ -125,7 +125,7 @@ def _models(source: Source) -> Generator[None, None, list[ModelView]]:
     views = []
     for model, found in sorted(models.items(), key=itemgetter(0)):
         yield
-        nodes = {name for table, cards in found for name in _names_of(table, cards)}
+        nodes = {name for names, cards in found for name in _names_of(names, cards)}
         cards = [one for _, one in found]
         views.append(ModelView(model=model, cards=sum(len(one) for one in cards), nodes=len(nodes), **_sums(cards)))
     return views
@@ -144,12 +144,15 @@ def list_models(source: Source) -> Generator[None, None, tuple[str, ...]]:
 def find_nodes_with(source: Source, model: str) -> Generator[None, None, set[str]]:
     """Return the nodes that have cards of a model."""
     found = (yield from _find_models(source)).get(model, [])
-    return {name for table, cards in found for name in _names_of(table, cards)}
+    return {name for names, cards in found for name in _names_of(names, cards)}
 
 
-def _find_models(source: Source) -> Generator[None, None, dict[str, list[tuple[CardTable, Cards]]]]:
-    """Find the cards of each model, cores in per cent of a card; two vendors may call cards alike."""
-    models: dict[str, list[tuple[CardTable, Cards]]] = {}
+def _find_models(source: Source) -> Generator[None, None, dict[str, list[tuple[Sequence[str], Cards]]]]:
+    """Find the cards of each model, and the names of nodes; cores in per cent of a card.
+
+    Two vendors may call cards alike.
+    """
+    models: dict[str, list[tuple[Sequence[str], Cards]]] = {}
     for profile, table in source.tables():
         kinds: dict[str, list[int]] = {}
         for kind, (model, _) in enumerate(table.kinds):
@@ -158,13 +161,13 @@ def _find_models(source: Source) -> Generator[None, None, dict[str, list[tuple[C
             yield
             which = (table.cards.node != NO_NODE) & np.isin(table.cards.kind, numbers)
             if which.any():
-                models.setdefault(model, []).append((table, _tell_cores(profile, table.cards.rows(which))))
+                models.setdefault(model, []).append((table.names, _tell_cores(profile, table.cards.rows(which))))
     return models
 
 
-def _names_of(table: CardTable, cards: Cards) -> Iterator[str]:
+def _names_of(names: Sequence[str], cards: Cards) -> Iterator[str]:
     """Give the nodes that cards are on; without np.unique, whose first call imports for 40 ms."""
-    return (table.names[position] for position in np.flatnonzero(np.bincount(cards.node)).tolist())
+    return (names[position] for position in np.flatnonzero(np.bincount(cards.node)).tolist())
 
 
 def _sums(cards: Sequence[Cards]) -> dict[str, Amount]:

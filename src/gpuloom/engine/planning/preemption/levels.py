@@ -36,9 +36,10 @@ def find_levels(
     Lowest first, then in the order given. NO_VICTIM where pods that end already may be enough.
     """
     word, *others = preemptor.demands
-    levels, lowest = yield from _ask(pod_scheduler, preemptor, word, index, leaving)
+    levels, lowest, names = yield from _ask(pod_scheduler, preemptor, word, index, leaving)
     for other in others:
-        levels_there, lowest_there = yield from _ask(pod_scheduler, preemptor, other, index, leaving)
+        levels_there, lowest_there, names_there = yield from _ask(pod_scheduler, preemptor, other, index, leaving)
+        _rule_out_others(levels_there, names_there, pod_scheduler.cluster_state[other].table.names)
         there = pod_scheduler.cluster_state.across(word, other)[: len(levels)]
         there = np.where(there < len(levels_there), there, NO_NODE)
         levels, lowest = np.maximum(levels, levels_there[there]), np.minimum(lowest, lowest_there[there])
@@ -50,7 +51,7 @@ def find_levels(
         yield
         for name in nodes[first : first + _NODES_A_STEP]:
             place = positions.get(name, NO_NODE)
-            if place < len(by_position) and by_position[place] < preemptor.priority:
+            if place < len(by_position) and by_position[place] < preemptor.priority and names[place] == name:
                 found.append((by_position[place], name))
     yield
     found.sort(key=lambda one: one[0])
@@ -59,8 +60,8 @@ def find_levels(
 
 def _ask(
     pod_scheduler: PodScheduler, preemptor: Preemptor, word: str, index: LowestPriorities, leaving: Collection[str]
-) -> Generator[None, None, tuple[Ints, Ints]]:
-    """Return by position of the node what :func:`_find_levels` does, and the lowest priority of those on it."""
+) -> Generator[None, None, tuple[Ints, Ints, Sequence[str]]]:
+    """Return by position of the node what :func:`_find_levels` does, the lowest priority there, and its name."""
     state, scheduler, demand = pod_scheduler.cluster_state, pod_scheduler.by_vendor[word], preemptor.demands[word]
     table = state[word].table
     lowest = yield from index.catch_up(state, word)
@@ -74,14 +75,21 @@ def _ask(
     # Nodes may have come meanwhile.
     lowest = np.concatenate([lowest, np.full(max(len(matrix.bits) - len(lowest), 0), NOBODY)])
     yield
-    by_node = np.full(len(table.names), NOBODY)
+    names, by_node = table.names, np.full(len(table.names), NOBODY)
     np.minimum.at(by_node, matrix.cards.node, lowest)
     if scheduler.compiled.is_hooked or bool(matrix.cards.group.any()):
         # What one card is good for depends on the others of its node.
         lowest = by_node[matrix.cards.node]
     levels = yield from _find_levels(matrix, lowest, preemptor.priority)
     levels[NO_NODE] = NOBODY
-    return levels, by_node
+    return levels, by_node, names
+
+
+def _rule_out_others(levels: Ints, names: Sequence[str], now: Sequence[str]) -> None:
+    """Rule out the positions that another node has by now."""
+    if names is not now:
+        others = [one != other for one, other in zip(names, now[: len(levels)], strict=False)]
+        levels[np.flatnonzero(others)] = NOBODY
 
 
 def _free(lowest: Ints, table: CardTable, ledger: Ledger, word: str, uid: str) -> None:
