@@ -38,7 +38,7 @@ $(READY): requirements.lock locks/uv.lock locks/build.lock pyproject.toml
 demo: $(READY) ## start a cluster with simulated GPUs and show who gets what, until Ctrl-C
 	@$(BIN)/gpuloom demo $(ARGS)
 
-unit: $(READY) ## the fast tests (half a minute)
+unit: $(READY) ## the fast tests (less than a minute)
 	$(TOGETHER) tests/unit tests/oracle -m "not long and not slow" $(ARGS)
 
 unit-all: $(READY) ## what computes, slow tests too, on each supported Python that this machine has

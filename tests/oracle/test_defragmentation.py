@@ -129,6 +129,7 @@ def test_as_few_pods_move_as_by_trying_every_set(first: int) -> None:
         assert (None if found is None else len(found.moves)) == case.try_all_sets(), seed
 
 
+@pytest.mark.slow
 def test_each_plan_works_when_its_moves_are_made() -> None:
     for seed in range(200):
         case = Case(seed)

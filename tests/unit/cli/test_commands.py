@@ -387,6 +387,7 @@ def test_a_duration_that_is_none_is_wrong_usage() -> None:
 RECORDING = Path(__file__).parents[2] / "recordings/cores.jsonl"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "tokens", [["version"], ["vendors", "--json"], ["replay", str(RECORDING)], ["nodes", "--from", str(RECORDING)]]
 )

@@ -51,6 +51,7 @@ def list_loaded(site: Path) -> Iterator[str]:
                 yield f"{path.name}: {found.group()}"
 
 
+@pytest.mark.slow
 def test_every_page_is_there(site: Path):
     pages = {path.relative_to(ROOT / "docs").with_suffix("") for path in (ROOT / "docs").rglob("*.md")}
     made = {path.relative_to(site).with_suffix("") for path in site.rglob("*.html")}

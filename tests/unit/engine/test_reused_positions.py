@@ -152,6 +152,7 @@ def mix(cluster: Cluster, order: Any) -> list[str]:
     return names[: order.randint(1, len(names))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", WORDS)
 @settings(max_examples=5)
 @given(STEPS, st.randoms(use_true_random=False))
@@ -163,6 +164,7 @@ def test_answers_are_those_of_a_cluster_that_never_had_other_nodes(word: str, st
         assert list(ask_all(cluster.scheduler, word, names)) == list(ask_all(cluster.make_anew(), word, names))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["Metax-SGPU", NVIDIA])
 @settings(max_examples=20)
 @given(STEPS, STEPS, STEPS, st.randoms(use_true_random=False))
@@ -194,6 +196,7 @@ def decide_from_text(scheduler: PodScheduler, demands: Demands, names: Sequence[
     return scheduler.decide_among(demands, written(names))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("decide", [decide_now, decide_from_text])
 @pytest.mark.parametrize("word", ["DCU", "Metax-SGPU", NVIDIA])
 @settings(max_examples=20)
@@ -245,6 +248,7 @@ def test_a_position_that_is_free_gets_to_one_node_outside_and_to_another_one_in_
         assert (found[0], found[3]) == (node, [(node, 0.0)])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["DCU", NVIDIA])
 @settings(max_examples=20)
 @given(STEPS, st.randoms(use_true_random=False))

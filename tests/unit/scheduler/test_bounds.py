@@ -61,6 +61,7 @@ def held_after_taking(state: SchedulerState, spec: dict[str, Any], **metadata: A
     return held // 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", SPECS)
 def test_little_is_kept_of_a_waiting_pod_with_very_many(state: SchedulerState, what: str) -> None:
     assert held_after_taking(state, SPECS[what]) < 150_000

@@ -117,6 +117,7 @@ async def run(requests: list[tuple[int, int]], steps: list[tuple[str, int, str]]
     return world
 
 
+@pytest.mark.slow
 @given(REQUESTS, STEPS)
 def test_whatever_is_filtered_and_bound_where_nothing_is_given_twice(
     requests: list[tuple[int, int]], steps: list[tuple[str, int, str]]

@@ -187,6 +187,7 @@ def test_what_others_wrote_is_written_byte_for_byte(name: str, text: str) -> Non
     assert codec.write(codec.read(text)) == text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("profile", [one for one in ONE_OF_EACH if FORMATS.get(one.cards.register) == "register"])
 @given(form=st.sampled_from(["csv7", "csv9", "json"]), cards=csv_cards)
 def test_every_family_reads_its_register_in_every_form(profile: Profile, form: Any, cards: tuple[Card, ...]) -> None:

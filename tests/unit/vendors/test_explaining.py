@@ -97,6 +97,7 @@ async def test_a_replay_tells_cores_in_per_cent_that_are_units_or_masks(
 MOST_CARDS = re.compile(r"would fit on (\S+)(?: or 1 other)? with (\d+) cards? at most")
 
 
+@pytest.mark.slow
 @each_family
 async def test_so_many_cards_are_the_most_with_which_a_pod_fits(profile: Profile) -> None:
     asked = question(profile, "too many cards")
@@ -119,6 +120,7 @@ async def test_so_many_cards_are_the_most_with_which_a_pod_fits(profile: Profile
     assert [int(found[2]) for found in told] == ([] if profile.word in COUNTED_BY_PARTS else fits[-1:])
 
 
+@pytest.mark.slow
 @each_family
 async def test_so_many_pods_have_room_as_can_be_decided_about(profile: Profile) -> None:
     asked = plain(profile)

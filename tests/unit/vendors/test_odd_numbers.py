@@ -56,6 +56,7 @@ def name_row(row: tuple[Profile, str, str]) -> str:
 each_row = pytest.mark.parametrize(("profile", "field", "amount"), ROWS, ids=map(name_row, ROWS))
 
 
+@pytest.mark.slow
 @each_row
 async def test_nothing_is_asked_for(profile: Profile, field: str, amount: str) -> None:
     """vendors 1.8 MLU; vendors 1.8 DCU; vendors 1.8 Ascend; vendors 1.8 Iluvatar; vendors 1.8 Mthreads;
@@ -64,6 +65,7 @@ async def test_nothing_is_asked_for(profile: Profile, field: str, amount: str) -
     assert await choose(await start(profile, []), spoil(profile, field, amount)) == "asks for nothing"
 
 
+@pytest.mark.slow
 @each_row
 async def test_the_webhook_denies_and_names_the_amount(profile: Profile, field: str, amount: str) -> None:
     """D-20."""
@@ -74,6 +76,7 @@ async def test_the_webhook_denies_and_names_the_amount(profile: Profile, field: 
     assert asked.resource in said or (profile.word, field) == ("Mthreads", "memory")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("profile", "field", "amount"), LENIENT_ROWS, ids=map(name_row, LENIENT_ROWS))
 async def test_without_the_switch_the_webhook_lets_them_pass_as_hami_does(
     profile: Profile, field: str, amount: str

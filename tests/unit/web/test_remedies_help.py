@@ -7,6 +7,7 @@ from copy import deepcopy
 from typing import Any
 
 import msgspec
+import pytest
 from builders import card
 from hypothesis import given
 from hypothesis import strategies as st
@@ -153,6 +154,7 @@ DONE: Mapping[str, Callable[..., None]] = {
 """What is told, and what somebody does who believes it."""
 
 
+@pytest.mark.slow
 @given(nodes, pods)
 async def test_what_is_told_lets_the_pod_in(nodes: dict[str, Object], pod: Object) -> None:
     for remedy in (await explain(nodes, pod)).remedies:
@@ -164,6 +166,7 @@ async def test_what_is_told_lets_the_pod_in(nodes: dict[str, Object], pod: Objec
             assert await lets_in(changed, asked, remedy.nodes[0]), remedy.text
 
 
+@pytest.mark.slow
 @given(nodes, pods)
 async def test_all_nodes_are_counted_that_an_uncordon_alone_would_open(nodes: dict[str, Object], pod: Object) -> None:
     told = await explain(nodes, pod)

@@ -105,6 +105,7 @@ def test_no_text_raises_anything_but_a_wire_error(decode, text):
     offer(decode, text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("decode", "valid"), TEXT_DECODERS.values(), ids=TEXT_DECODERS)
 @given(data=st.data())
 def test_no_spoiled_text_raises_anything_but_a_wire_error(decode, valid, data):

@@ -103,6 +103,7 @@ def deep(root):
     subprocess.run(["rm", "-rf", str(path)], check=True)
 
 
+@pytest.mark.slow
 async def test_folders_in_folders_without_end_go_too(leftovers, root, deep):
     """trust T-12."""
     shallow = put(root, "u9_c")

@@ -244,6 +244,7 @@ def test_random_bytes_anywhere_harm_nothing(form, tmp_path, patches):
     assert all(len(device.uuid) <= 40 and device.total_bytes >= 0 for device in region.devices)
 
 
+@pytest.mark.slow
 @every_form
 @settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32))
