@@ -45,13 +45,3 @@ class TimeSlice:
                 result: _T = end.value
                 return result
             await self.yield_if_over()
-
-
-def run_to_end(steps: Generator[None, None, _T]) -> _T:
-    """Take all steps at once and return their result: where nobody may change anything between them."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: _T = end.value
-            return result

@@ -6,16 +6,17 @@ import pytest
 from builders import NVIDIA, Engine, card, container, pod
 
 from gpuloom.engine.explanation.depth import Depth
-from gpuloom.engine.explanation.explain import explain, finish
+from gpuloom.engine.explanation.explain import explain
 from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.request.demand import read_demand
+from gpuloom.engine.steps import run_to_end
 from gpuloom.wire.objects import Pod
 
 
 def tell(engine: Engine, asked: Pod) -> list[str]:
     demand = read_demand(asked, NVIDIA, engine.options)
     scope = ExplanationScope(engine.vendor_scheduler, tuple(engine.cluster.table.positions), pod=asked)
-    told = finish(explain(scope, demand, Depth())).remedies
+    told = run_to_end(explain(scope, demand, Depth())).remedies
     return [remedy.text for remedy in told if remedy.change == "requests"]
 
 
@@ -106,7 +107,7 @@ def test_the_most_cards_with_which_a_pod_fits_are_told(asks: dict[str, Any], tol
 def test_nodes_that_kube_scheduler_does_not_offer_do_not_count_for_fewer_cards() -> None:
     engine, asked = four_and_two(), pod(gpu=8, gpumem=1000)
     scope = ExplanationScope(engine.vendor_scheduler, ("n1", "n2"), {"n1": "closed"}, pod=asked)
-    told = finish(explain(scope, read_demand(asked, NVIDIA, engine.options), Depth())).remedies
+    told = run_to_end(explain(scope, read_demand(asked, NVIDIA, engine.options), Depth())).remedies
     assert [remedy.text for remedy in told] == ["would fit on n2 with 2 cards at most"]
 
 

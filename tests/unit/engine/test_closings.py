@@ -7,7 +7,7 @@ from builders import card, pod
 
 from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
 from gpuloom.engine.explanation.depth import Depth
-from gpuloom.engine.explanation.explain import explain, finish
+from gpuloom.engine.explanation.explain import explain
 from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.text import tell_explanation
 from gpuloom.engine.explanation.values import Explanation
@@ -17,6 +17,7 @@ from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.engine.state.closings import EVERY_CARD, Closing
 from gpuloom.engine.state.cluster_state import ClusterState
+from gpuloom.engine.steps import run_to_end
 from gpuloom.vendors.catalog import Catalog, default_profiles, load_default_profiles, load_shipped
 from gpuloom.vendors.profile import Profile
 from gpuloom.web.views.redaction import redact
@@ -136,7 +137,7 @@ def test_a_pod_of_several_cards_gets_none_of_the_closed_ones(scene: Scene) -> No
 
 def explain_pod(scene: Scene) -> Explanation:
     demand = read_demands(pod(gpu=1, gpumem=100), CATALOG, Options())["NVIDIA"]
-    return finish(explain(ExplanationScope(scene.pod_scheduler.by_vendor["NVIDIA"], ("n1",)), demand, Depth()))
+    return run_to_end(explain(ExplanationScope(scene.pod_scheduler.by_vendor["NVIDIA"], ("n1",)), demand, Depth()))
 
 
 def test_an_explanation_names_who_closes_a_card_and_why(scene: Scene) -> None:

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.explanation.depth import Depth
-from gpuloom.engine.explanation.explain import explain, finish
+from gpuloom.engine.explanation.explain import explain
 from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.text import tell_explanation
 from gpuloom.engine.explanation.values import Amount, CardVerdict, Explanation, NodeVerdict
@@ -16,6 +16,7 @@ from gpuloom.engine.request.demand import read_demand
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.engine.state.cluster_state import ClusterState
+from gpuloom.engine.steps import run_to_end
 from gpuloom.model.mig import MIG_MODE, MigPlacement, MigProfile
 from gpuloom.model.share import Share
 from gpuloom.vendors.catalog import Catalog, load_default_profiles
@@ -27,7 +28,7 @@ def ask(engine: Engine, asked: Pod, depth: Depth | None = None, **scene: object)
     demand = read_demand(asked, NVIDIA, engine.options)
     names = scene.pop("names", tuple(engine.cluster.table.positions))
     scope = ExplanationScope(engine.vendor_scheduler, names, pod=asked, **scene)  # type: ignore[arg-type]
-    return finish(explain(scope, demand, depth or Depth()))
+    return run_to_end(explain(scope, demand, depth or Depth()))
 
 
 def card_of(explanation: Explanation, uuid: str) -> CardVerdict:
@@ -185,7 +186,7 @@ def test_cores_that_are_bits_of_a_mask_are_missing_of_a_quota_as_many_as_they_ar
     pod_scheduler.cluster_state.quotas.apply(quota("aws.amazon.com/neuroncore", 1))
     whole = Container(name="c", resources=Resources(limits={"aws.amazon.com/neuron": "1"}))
     demand = read_demand(pod(whole), neuron, Options())
-    explanation = finish(explain(ExplanationScope(pod_scheduler.by_vendor["AWSNeuron"], ("n1",)), demand))
+    explanation = run_to_end(explain(ExplanationScope(pod_scheduler.by_vendor["AWSNeuron"], ("n1",)), demand))
     told = remedies(explanation, "quota")
     assert told == ["fits if the quota of namespace default allowed 1 more of the cores"]
     device_told = card_of(explanation, "d")
@@ -218,7 +219,7 @@ def test_a_later_container_is_told_that_it_must_have_the_card_of_the_earlier() -
     limits: dict[str, str | int | float] = {profile.resources.count: "1"}
     asked = pod(*[Container(name=name, resources=Resources(limits=limits)) for name in ("first", "second")])
     demand = read_demand(asked, profile, Options())
-    told = finish(explain(ExplanationScope(pod_scheduler.by_vendor[profile.word], ("n1",)), demand))
+    told = run_to_end(explain(ExplanationScope(pod_scheduler.by_vendor[profile.word], ("n1",)), demand))
     assert sorted(one.reason for node in told.nodes for one in node.cards) == [
         "CardNotFoundCustomFilterRule",
         "CardTimeSlicingExhausted",

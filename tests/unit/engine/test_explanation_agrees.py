@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gpuloom.engine.explanation.depth import Depth
-from gpuloom.engine.explanation.explain import explain, finish
+from gpuloom.engine.explanation.explain import explain
 from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.values import Explanation, NodeVerdict
 from gpuloom.engine.request.demand import read_demand
 from gpuloom.engine.state.card_table import NodeCards
+from gpuloom.engine.steps import run_to_end
 from gpuloom.model.card import Card
 from gpuloom.wire.objects import Container, ObjectMeta, Pod, ResourceQuota, ResourceQuotaSpec, Resources
 
@@ -80,7 +81,7 @@ def pods_with_init(draw: st.DrawFn, one: st.SearchStrategy[dict[str, Any]] = one
 
 def ask(engine: Engine, asked: Pod) -> Explanation:
     demand = read_demand(asked, NVIDIA, engine.options)
-    return finish(
+    return run_to_end(
         explain(ExplanationScope(engine.vendor_scheduler, tuple(engine.cluster.table.positions)), demand, ALL)
     )
 

@@ -16,10 +16,10 @@ from gpuloom.engine.request.demand import read_demands
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
+from gpuloom.engine.steps import run_to_end
 from gpuloom.model.mig import MIG_MODE, MigPlacement, MigProfile
 from gpuloom.model.nodecards import NodeCards
 from gpuloom.model.share import Share
-from gpuloom.scheduler.timeslice import run_to_end
 from gpuloom.vendors.catalog import make_catalog
 from gpuloom.wire.objects import ObjectMeta, Pod, ResourceQuota, ResourceQuotaSpec
 
@@ -59,20 +59,11 @@ class Cluster:
         return uid
 
     def plan(self, wanted: Pod, priority: int = 5, **facts: Any) -> PreemptionPlan | None:
-        return finish(self.steps(wanted, priority, **facts))
+        return run_to_end(self.steps(wanted, priority, **facts))
 
     def steps(self, wanted: Pod, priority: int = 5, **facts: Any) -> Generator[None, None, PreemptionPlan | None]:
         planner = PreemptionPlanner(self.scheduler, PotentialVictim, {}, index=self.index, **facts)
         return planner.plan(Preemptor(read_demands(wanted, CATALOG, Options()), priority), self.nodes)
-
-
-def finish(steps: Generator[None, None, PreemptionPlan | None]) -> PreemptionPlan | None:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: PreemptionPlan | None = end.value
-            return found
 
 
 def names(plan: PreemptionPlan | None) -> tuple[str, tuple[str, ...]]:

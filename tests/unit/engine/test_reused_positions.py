@@ -24,6 +24,7 @@ from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.engine.state.nominations import Nomination, Nominations
 from gpuloom.engine.state.outlook import HostCpu
+from gpuloom.engine.steps import run_to_end
 from gpuloom.wire import nodenames
 
 OLD = tuple(f"old-{number}" for number in range(4))
@@ -266,7 +267,7 @@ def test_nominated_pods_and_those_who_preempt_see_the_nodes_that_there_are(word:
         assert (found.node, found.shares) == (expected.node, expected.shares)
         preemptor = Preemptor(demands_of(word, 2, others=(peer_of(word),)), 5)
         levels = [
-            finish(find_levels(one, preemptor, names, known, ()))
+            run_to_end(find_levels(one, preemptor, names, known, ()))
             for one, known in ((cluster.scheduler, index), (fresh, LowestPriorities()))
         ]
         assert levels[0] == levels[1]
@@ -287,13 +288,4 @@ def test_of_nodes_that_come_between_steps_none_is_taken_for_one_that_has_left(st
         cluster.register(node, NVIDIA, 0)
     for node in late:
         cluster.register(node, NVIDIA, 1)
-    assert [name for _, name in finish(looking)] in ([], late, list(OLD))
-
-
-def finish(steps: Any) -> Any:
-    """Take all steps and return what comes of them."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
+    assert [name for _, name in run_to_end(looking)] in ([], late, list(OLD))

@@ -13,10 +13,10 @@ from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
+from gpuloom.engine.steps import run_to_end
 from gpuloom.model.card import Card
 from gpuloom.model.share import Share
 from gpuloom.scheduler.settings import SchedulerSettings
-from gpuloom.scheduler.timeslice import run_to_end
 from gpuloom.wire.objects import Container, ObjectMeta, Pod, ResourceQuota, ResourceQuotaSpec, Resources
 
 CATALOG = SchedulerSettings().catalog

@@ -6,7 +6,6 @@ import pytest
 from builders import card
 
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
-from gpuloom.engine.explanation.explain import finish
 from gpuloom.engine.explanation.several import NOT_TOGETHER, explain_all
 from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.text import VENDORS_TITLE, tell_explanation
@@ -16,6 +15,7 @@ from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
+from gpuloom.engine.steps import run_to_end
 from gpuloom.model.reasons import Reason
 from gpuloom.model.share import PodShares, Share
 from gpuloom.vendors.catalog import Catalog, load_default_profiles
@@ -51,7 +51,7 @@ def ask(fleet: ClusterState, *, nvidia_mib: int = 8 * GIB, dcu_mib: int = 8 * GI
     def scope_of(word: str) -> ExplanationScope:
         return ExplanationScope(pod_scheduler.by_vendor[word], names, pod=asked)
 
-    return finish(explain_all(pod_scheduler, demands, scope_of))
+    return run_to_end(explain_all(pod_scheduler, demands, scope_of))
 
 
 def hold(fleet: ClusterState, name: str, shares: PodShares) -> None:
@@ -139,7 +139,7 @@ def ask_nvidia(fleet: ClusterState, *, memory_mib: int = 8 * GIB) -> Explanation
     asked = Pod(metadata=ObjectMeta(uid="p"), spec=PodSpec(containers=[Container(name="c", resources=resources)]))
     demands = {"NVIDIA": read_demand(asked, fleet.catalog["NVIDIA"], pod_scheduler.options)}
     names = (*fleet.nodes, "unknown")
-    return finish(
+    return run_to_end(
         explain_all(pod_scheduler, demands, lambda word: ExplanationScope(pod_scheduler.by_vendor[word], names))
     )
 

@@ -13,8 +13,8 @@ from gpuloom.engine.request.demand import Demands, read_demands
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.engine.state.cluster_state import ClusterState
+from gpuloom.engine.steps import run_to_end
 from gpuloom.model.request_columns import UNBOUNDED
-from gpuloom.scheduler.timeslice import run_to_end
 from gpuloom.vendors.catalog import Catalog, load_default_profiles
 from gpuloom.vendors.profile import Profile
 from gpuloom.wire.nodenames import NodeNames

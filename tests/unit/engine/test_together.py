@@ -10,8 +10,8 @@ from gpuloom.engine.planning.together import fit_together
 from gpuloom.engine.request.demand import Demands, read_demands
 from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.engine.state.cluster_state import ClusterState
+from gpuloom.engine.steps import run_to_end
 from gpuloom.scheduler.settings import SchedulerSettings
-from gpuloom.scheduler.timeslice import run_to_end
 
 SETTINGS = SchedulerSettings()
 

@@ -11,9 +11,9 @@ from unit.vendors.test_examples import ask
 from unit.vendors.test_quotas import CATALOG, Asked, ask_for, choose, describe_node, describe_pod, limit, start
 
 from gpuloom.engine.planning.capacity import count_capacity
+from gpuloom.engine.steps import run_to_end
 from gpuloom.scheduler.recording import Player
 from gpuloom.scheduler.recording.explanation import Explainer
-from gpuloom.scheduler.timeslice import run_to_end
 from gpuloom.vendors.profile import Profile
 from gpuloom.web.views.explaining import explain_pod
 from gpuloom.web.views.source import EVERYTHING, Source

@@ -11,6 +11,7 @@ from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.planning.preemption.planner import PreemptionPlanner
 from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim
 from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor, VictimSearch
+from gpuloom.engine.steps import run_to_end
 from gpuloom.scheduler.recording import Player
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.objects import Pod
@@ -49,17 +50,9 @@ async def fill(example: Example) -> SchedulerState:
     raise AssertionError("the nodes take any number of pods")
 
 
-def finish(steps: Any) -> Any:
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return end.value
-
-
 def plan(state: SchedulerState, preemptor: Preemptor) -> PreemptionPlan | None:
     planner = PreemptionPlanner(state.pod_scheduler, PotentialVictim, {})
-    found: PreemptionPlan | None = finish(planner.plan(preemptor, NODES))
+    found: PreemptionPlan | None = run_to_end(planner.plan(preemptor, NODES))
     return found
 
 
@@ -68,7 +61,7 @@ def plan_on_each(state: SchedulerState, preemptor: Preemptor) -> list[Preemption
     found = []
     for name in NODES:
         fork = PodScheduler(state.cluster.fork((name,)), state.settings.options)
-        found += finish(VictimSearch(fork, preemptor, PotentialVictim, {}, frozenset()).choose([name]))
+        found += run_to_end(VictimSearch(fork, preemptor, PotentialVictim, {}, frozenset()).choose([name]))
     return found
 
 

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 from builders import card
 
+from gpuloom.engine.steps import run_to_end
 from gpuloom.scheduler.recording import Player
 from gpuloom.scheduler.recording.lines import decode_line
-from gpuloom.scheduler.timeslice import run_to_end
 from gpuloom.web.views.explaining import explain_pod, fit_pod
 from gpuloom.web.views.source import EVERYTHING, Source
 from gpuloom.wire.objects import Pod

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuloom.engine.explanation.values import Explanation
+from gpuloom.engine.steps import run_to_end
 from gpuloom.scheduler.recording import Player
 from gpuloom.scheduler.recording.lines import decode_line
-from gpuloom.scheduler.timeslice import run_to_end
 from gpuloom.web.views.explaining import fit_pod
 from gpuloom.web.views.source import EVERYTHING, Source
 from gpuloom.wire.register import encode_register

@@ -11,16 +11,6 @@ from gpuloom.engine.explanation.values import Explanation, NodeVerdict, Remedy
 from gpuloom.engine.request.demand import Demand
 
 
-def finish(steps: Generator[None, None, Explanation]) -> Explanation:
-    """Take all steps at once."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            explanation: Explanation = end.value
-            return explanation
-
-
 def explain(
     scope: ExplanationScope, demand: Demand, depth: Depth = STANDARD, joint: JointAnswer | None = None
 ) -> Generator[None, None, Explanation]:

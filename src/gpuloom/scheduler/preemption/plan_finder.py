@@ -14,12 +14,13 @@ from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim,
 from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation
+from gpuloom.engine.steps import run_to_end
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.nodes.hostfit import takes_beside_cards
 from gpuloom.scheduler.preemption.attempts import PreemptionAttempt
 from gpuloom.scheduler.preemption.refused import RefusedEvictions
 from gpuloom.scheduler.state import SchedulerState
-from gpuloom.scheduler.timeslice import TimeSlice, run_to_end
+from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.wire.hostpods import HostPod
 
 _FORBIDDEN = "forbidden"

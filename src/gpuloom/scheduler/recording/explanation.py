@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from functools import partial
 
 from gpuloom.engine.explanation.cores import share_in_per_cent
-from gpuloom.engine.explanation.explain import finish
 from gpuloom.engine.explanation.several import explain_all
 from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.text import tell_cores, tell_explanation
 from gpuloom.engine.explanation.values import Explanation
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation
+from gpuloom.engine.steps import run_to_end
 from gpuloom.scheduler.parts import Parts
 from gpuloom.scheduler.pods.pending import KEEPING
 from gpuloom.scheduler.recording.answers import Answer
@@ -76,7 +76,7 @@ class Explainer:
                 vendor_scheduler, names, barred, tell_absence=tell_absence, pod=pod, hopeless=frozenset(keeping)
             )
 
-        return finish(explain_all(self._state.pod_scheduler, demands, scene_of))
+        return run_to_end(explain_all(self._state.pod_scheduler, demands, scene_of))
 
     def _find_keeping(self, pod: Pod) -> dict[str, str]:
         """Return the nodes that must keep others their room, and say for whom."""
