@@ -52,9 +52,10 @@ class MistypedPods:
 
     def may_be(self, pod: Pod) -> bool:
         """Tell whether a pod waits and asks for such a resource."""
-        waits = not (pod.spec.node_name or pod.is_over or pod.is_terminating)
+        if pod.spec.node_name or pod.is_over or pod.is_terminating:
+            return False
         is_small = len(pod.all_containers) + count_amounts(pod) <= MOST_PARTS
-        return waits and is_small and any(True for _ in self._known.find_doubtful(pod))
+        return is_small and any(True for _ in self._known.find_doubtful(pod))
 
     def drop(self, uid: str) -> None:
         """Take that a pod is gone."""
