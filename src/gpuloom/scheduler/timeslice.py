@@ -5,6 +5,8 @@ import time
 from collections.abc import Generator
 from typing import TypeVar
 
+from gpuloom.engine.steps import Steps
+
 _T = TypeVar("_T")
 
 SLICE_S = 0.0005
@@ -38,10 +40,7 @@ class TimeSlice:
 
     async def finish(self, steps: Generator[object, None, _T]) -> _T:
         """Take all steps, letting others run between them, and return their result."""
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                result: _T = end.value
-                return result
+        taken = Steps(steps)
+        for _ in taken:
             await self.yield_if_over()
+        return taken.result

@@ -1,4 +1,4 @@
-"""Turns at what the API server is asked: few at a time, few who wait, and of them few of one asker (trust T-09)."""
+"""Turns where places are few (trust T-09): at what the API server is asked, and at answers that take long."""
 
 import asyncio
 from collections import Counter
@@ -21,7 +21,7 @@ class CrowdedError(Exception):
 
 
 class Turns:
-    """Gives turns in the order of asking."""
+    """Gives turns in the order of asking: few at a time, few who wait, and of them few of one asker."""
 
     def __init__(self, limits: TurnLimits) -> None:
         self._limits = limits
@@ -55,7 +55,10 @@ class _Own:
 
 
 class FairTurns:
-    """Gives each asker few turns at a time: who asks more waits for his own, and keeps nobody else waiting."""
+    """Gives each asker few turns at a time: who asks more waits for his own, and keeps nobody else waiting.
+
+    As many may wait as the listener takes connections.
+    """
 
     def __init__(self, at_once: int) -> None:
         self._at_once = at_once

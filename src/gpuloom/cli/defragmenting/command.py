@@ -22,6 +22,7 @@ from gpuloom.cli.names import Name
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.client.clusters import open_cluster
 from gpuloom.engine.planning.defragmentation.search import Progress
+from gpuloom.engine.steps import Steps
 from gpuloom.kube import KubeClient
 from gpuloom.scheduler.defragmentation.cluster import MovingCluster
 from gpuloom.scheduler.defragmentation.moving import MoveError, MoveReport, Moving, make_moves
@@ -181,9 +182,7 @@ def _admit(source: Source, manifest: bytes, namespace: str) -> HostPod:
 
 def _search(steps: Generator[Progress, None, _R]) -> _R:
     with show_progress("looking at nodes") as report:
-        while True:
-            try:
-                report(*next(steps))
-            except StopIteration as end:
-                found: _R = end.value
-                return found
+        taken = Steps(steps)
+        for progress in taken:
+            report(*progress)
+        return taken.result

@@ -122,7 +122,7 @@ class Live:
         return stream
 
     def _make_room(self, users: list[str], newcomer: str) -> bool:
-        """End the oldest stream of those of one namespace's service accounts, or of a person, that have most."""
+        """End a stream of whoever has most, a person or a namespace's service accounts; tell whether one ended."""
         greedy = find_greedy(users, newcomer)
         for asked, channel in self._channels.items():
             for stream in channel.streams:

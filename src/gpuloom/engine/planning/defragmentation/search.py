@@ -16,6 +16,7 @@ from gpuloom.engine.planning.lone_request import find_lone_request
 from gpuloom.engine.planning.moving import MovingPod
 from gpuloom.engine.request.demand import Demand, Demands
 from gpuloom.engine.state.ledger import Reservation
+from gpuloom.engine.steps import Steps
 from gpuloom.model.request_columns import UNBOUNDED
 
 MOST_TRIALS = 2_000
@@ -158,10 +159,7 @@ class Defragmentation:
 
 def report(done: Progress, steps: Generator[None, None, _R]) -> Generator[Progress, None, _R]:
     """Take steps, and tell after each how far it is; return their result."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: _R = end.value
-            return result
+    taken = Steps(steps)
+    for _ in taken:
         yield done
+    return taken.result
