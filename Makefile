@@ -13,6 +13,7 @@ WORKERS ?= $(shell expr 2 \* $(CORES))
 TOGETHER = $(BIN)/pytest --dist worksteal -n $(WORKERS)
 OR_NONE = $(if $(ARGS),|| test $$? = 5)
 unit: WORKERS = $(CORES)
+unit: export GPULOOM_HYPOTHESIS_PROFILE = quick
 # A machine that keeps Python from writing bytecode would compile every test anew in each worker.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -38,7 +39,7 @@ $(READY): requirements.lock locks/uv.lock locks/build.lock pyproject.toml
 demo: $(READY) ## start a cluster with simulated GPUs and show who gets what, until Ctrl-C
 	@$(BIN)/gpuloom demo $(ARGS)
 
-unit: $(READY) ## the fast tests (less than a minute)
+unit: $(READY) ## the fast tests (half a minute)
 	$(TOGETHER) tests/unit tests/oracle -m "not long and not slow" $(ARGS)
 
 unit-all: $(READY) ## what computes, slow tests too, on each supported Python that this machine has

@@ -27,7 +27,13 @@ PROGRAMS = {
     "chart": binaries.HELM,
     "cert_manager": binaries.CERT_MANAGER,
 }
+OBJECTS_BETWEEN_COLLECTIONS = 50_000
 BUILD_FAILURES = pytest.StashKey[dict[str, str]]()
+
+
+def pytest_configure() -> None:
+    """Look for garbage rarely: thousands of tests stay to the end, and looking at them took a sixth of the time."""
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -56,7 +62,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     failures = session.config.stash.setdefault(BUILD_FAILURES, {})
     if session.config.option.collectonly:
         return
-    gc.freeze()  # thousands of tests stay to the end; looking at them again and again took a tenth of the time
+    gc.freeze()
     capture = session.config.pluginmanager.getplugin("capturemanager")
     shared = find_shared(session.config._tmp_path_factory)  # type: ignore[attr-defined] # fixtures come later
     for marker, module in PROGRAMS.items():

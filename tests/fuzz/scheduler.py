@@ -71,8 +71,7 @@ class Stage:
 
     def __init__(self) -> None:
         self._loop = _make_loop()
-        self._player = _make_player()
-        self._player.process = ReplayedProcess(_make_settings(), ReplayClock())
+        self._player = Player(ReplayedProcess(_make_settings(), ReplayClock()))
         for line in _BEGINNING:
             self.play(line)
 
@@ -95,11 +94,6 @@ class Stage:
     def show(self) -> None:
         """Write all metrics."""
         self._loop.run_until_complete(_drain(write_exposition(self.parts.series(), CollectorRegistry())))
-
-
-@lru_cache(1)
-def _make_player() -> Player:
-    return Player()
 
 
 @lru_cache(1)

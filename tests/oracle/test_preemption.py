@@ -13,6 +13,7 @@ from gpuloom.engine.request.demand import read_demands
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
+from gpuloom.engine.steps import run_to_end
 from gpuloom.model.nodecards import NodeCards
 from gpuloom.model.share import Share
 from gpuloom.vendors.catalog import make_catalog
@@ -91,13 +92,7 @@ def plan(cluster: Mapping[str, PlainNode], wish: Wish, state: ClusterState, *, s
     leaving = {uid for uid, one in known.items() if one.is_leaving}
     demands = read_demands(pod(gpu=wish.cards, gpumem=wish.memory), CATALOG, Options())
     planner = PreemptionPlanner(PodScheduler(state, Options()), look_up, BUDGETS, strict, leaving)
-    steps = planner.plan(Preemptor(demands, wish.priority), tuple(cluster))
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            found: PreemptionPlan | None = end.value
-            return found
+    return run_to_end(planner.plan(Preemptor(demands, wish.priority), tuple(cluster)))
 
 
 def is_full(cluster: Mapping[str, PlainNode], wish: Wish) -> bool:

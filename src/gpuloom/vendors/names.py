@@ -1,8 +1,9 @@
 """Every name that a profile uses outside: resources, node annotations, pod annotations; and whose they are."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final
+
+import msgspec
 
 from gpuloom.vendors.profile import KeyPair, Profile, ProfileError
 from gpuloom.wire import keys
@@ -15,8 +16,7 @@ _LOCK = "lock"
 _READ = "read"
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(msgspec.Struct, frozen=True):
     """One name that a profile uses.
 
     field   of the profile, ``name`` what it says there, ``kind`` what that is

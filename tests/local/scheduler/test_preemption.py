@@ -9,9 +9,9 @@ from local.scheduler.clock import let_answers_arrive, poll
 from local.scheduler.site import DEFAULTS, Site, card
 from msgspec.structs import replace as replace_struct
 
-from gpuloom.engine.explanation.values import Explanation
 from gpuloom.engine.planning.preemption.lowest_priorities import LowestPriorities
 from gpuloom.engine.state.cluster_state import ClusterState
+from gpuloom.engine.steps import run_to_end
 from gpuloom.kube import HOST_PODS, NODES, PODS
 from gpuloom.model.cards import Ints
 from gpuloom.web.views.explaining import explain_pod
@@ -435,13 +435,7 @@ async def test_a_more_important_pod_does_not_wait_for_the_plans_of_others(empty:
 
 def explain(site: Site, pod: Pod) -> tuple[str, ...]:
     """What explain tells beside the cards."""
-    steps = explain_pod(Source(site.process.parts), EVERYTHING, pod)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            told: Explanation = end.value
-            return told.notes
+    return run_to_end(explain_pod(Source(site.process.parts), EVERYTHING, pod)).notes
 
 
 async def test_explain_tells_that_room_is_being_made_and_for_whom_it_is_not_yet(site: Site) -> None:

@@ -5,12 +5,10 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
-import structlog
 
 import gpuloom
 from gpuloom.cli.commands import CHANGES, COMMANDS, build_app, run
@@ -21,13 +19,6 @@ from gpuloom.scheduler.flags import SchedulerFlags
 from gpuloom.scheduler.settings import SchedulerSettings, SettingsError
 
 HEAVY = ("aiohttp", "grpc", "numpy", "uvloop", "cryptography", "google.protobuf", "structlog", "msgspec")
-
-
-@pytest.fixture(autouse=True)
-def restored_logs() -> Iterator[None]:
-    # A command that runs in this process sets up logs for all of it.
-    yield
-    structlog.reset_defaults()
 
 
 def run_gpuloom(*tokens: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
@@ -41,6 +32,7 @@ def run_gpuloom(*tokens: str, env: dict[str, str] | None = None) -> subprocess.C
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tokens", [["--help"], ["version"], ["--version"]])
 def test_light_commands_load_no_servers_and_no_arrays(tokens: list[str]) -> None:
     script = (
@@ -53,6 +45,7 @@ def test_light_commands_load_no_servers_and_no_arrays(tokens: list[str]) -> None
     assert json.loads(result.stdout.splitlines()[-1]) == [0, []]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tokens", "unloaded"),
     [
@@ -71,6 +64,7 @@ def test_a_command_loads_no_more_than_it_needs(tokens: list[str], unloaded: list
     assert result.stdout == "[]\n"
 
 
+@pytest.mark.slow
 def test_a_command_does_not_look_for_garbage_when_it_ends() -> None:
     script = (
         "import atexit, gc, sys\n"
@@ -83,6 +77,7 @@ def test_a_command_does_not_look_for_garbage_when_it_ends() -> None:
     assert result.stdout.splitlines()[-1] == "[True]"
 
 
+@pytest.mark.slow
 def test_a_scheduler_without_pages_loads_none() -> None:
     script = (
         "import sys, gpuloom.cli.scheduler; print([name for name in ('gpuloom.web', 'jinja2') if name in sys.modules])"
@@ -217,12 +212,14 @@ def test_a_certificate_that_is_not_there_is_named(tmp_path: Path, capsys: pytest
     assert missing in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", [["scheduler"], ["device-plugin", "--node-name", "n", "--cards", "two-t4"]])
 def test_a_missing_kubeconfig_is_one_line_and_cannot_reach_the_cluster(command: list[str], tmp_path: Path) -> None:
     result = run_gpuloom(*command, "--kubeconfig", str(tmp_path / "none"))
     assert (result.returncode, len(result.stderr.splitlines())) == (ExitCode.UNKNOWN, 1), result.stderr
 
 
+@pytest.mark.slow
 def test_an_api_server_that_does_not_answer_is_one_line(tmp_path: Path, unused_tcp_port: int) -> None:
     kubeconfig = tmp_path / "config"
     kubeconfig.write_text(
@@ -239,6 +236,7 @@ def test_an_api_server_that_does_not_answer_is_one_line(tmp_path: Path, unused_t
     assert (result.returncode, len(result.stderr.splitlines())) == (ExitCode.UNKNOWN, 1), result.stderr
 
 
+@pytest.mark.slow
 def test_a_missing_machine_description_is_one_line_that_lists_the_shipped_ones(tmp_path: Path) -> None:
     result = run_gpuloom("device-plugin", "--node-name", "n", "--cards", str(tmp_path / "none.toml"))
     assert (result.returncode, "two-t4" in result.stderr, len(result.stderr.splitlines())) == (2, True, 1)
@@ -248,12 +246,14 @@ def test_a_device_plugin_without_a_node_name_is_wrong_usage() -> None:
     assert run(["device-plugin", "--cards", "two-t4"]) is ExitCode.USAGE
 
 
+@pytest.mark.slow
 def test_a_missing_device_configuration_is_one_line(tmp_path: Path) -> None:
     result = run_gpuloom("device-plugin", "--node-name", "n", "--config-file", str(tmp_path / "none.yaml"))
     assert (result.returncode, "none.yaml: No such file" in result.stderr) == (2, True), result.stderr
     assert len(result.stderr.splitlines()) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flag", ["--force-overwrite-default-scheduler=false", "--node-lock-timeout=1h5m0s"])
 def test_flags_are_read_as_the_chart_writes_them(flag: str, tmp_path: Path) -> None:
     result = run_gpuloom("scheduler", flag, "--kubeconfig", str(tmp_path / "none"))
@@ -288,6 +288,11 @@ def read_flags(*tokens: str) -> SchedulerFlags:
     return flags
 
 
+@pytest.fixture(scope="module")
+def defaults() -> SchedulerFlags:
+    return read_flags()
+
+
 DEFAULTS_OF_HAMI = {
     "http_bind": "127.0.0.1:8080",
     "cert_file": "",
@@ -313,8 +318,8 @@ DEFAULTS_OF_HAMI = {
 
 
 @pytest.mark.parametrize("name", DEFAULTS_OF_HAMI)
-def test_flags_that_hami_has_keep_their_defaults(name: str) -> None:
-    assert getattr(read_flags(), name) == DEFAULTS_OF_HAMI[name]
+def test_flags_that_hami_has_keep_their_defaults(name: str, defaults: SchedulerFlags) -> None:
+    assert getattr(defaults, name) == DEFAULTS_OF_HAMI[name]
 
 
 SWITCHES = {
@@ -347,11 +352,13 @@ SWITCHES = {
 
 
 @pytest.mark.parametrize("switch", SWITCHES)
-def test_switches_have_their_default_and_can_be_set_as_a_chart_writes_them(switch: str) -> None:
+def test_switches_have_their_default_and_can_be_set_as_a_chart_writes_them(
+    switch: str, defaults: SchedulerFlags
+) -> None:
     flag = switch.split()[1]
     field, (default, other) = flag.replace("-", "_"), SWITCHES[switch]
     text = str(other).lower() if isinstance(other, bool) else other
-    assert getattr(read_flags(), field) == default
+    assert getattr(defaults, field) == default
     assert getattr(read_flags(f"--{flag}={text}"), field) == other
 
 
@@ -369,6 +376,7 @@ def test_the_lock_timeout_is_the_flag_then_the_environment_then_five_minutes(
     assert read_flags(*tokens).node_lock_timeout_s == seconds
 
 
+@pytest.mark.slow
 def test_a_broken_device_configuration_is_one_line(tmp_path: Path) -> None:
     file = tmp_path / "device-config.yaml"
     file.write_text("nvidia: [")

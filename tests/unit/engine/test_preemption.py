@@ -225,13 +225,9 @@ def test_the_index_of_priorities_follows_every_change() -> None:
     cluster = Cluster(3, cards=2)
 
     def lowest() -> list[int]:
-        steps = cluster.index.catch_up(cluster.state, "NVIDIA")
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                rows = [cluster.state["NVIDIA"].table.row(f"n{at // 2}", f"n{at // 2}-{at % 2}") for at in range(6)]
-                return [NOBODY if row is None else int(end.value[row]) for row in rows]
+        priorities = run_to_end(cluster.index.catch_up(cluster.state, "NVIDIA"))
+        rows = [cluster.state["NVIDIA"].table.row(f"n{at // 2}", f"n{at // 2}-{at % 2}") for at in range(6)]
+        return [NOBODY if row is None else int(priorities[row]) for row in rows]
 
     assert lowest() == [NOBODY] * 6
     first = cluster.hold("n0", 0, 7, memory_mib=100)

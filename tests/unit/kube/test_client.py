@@ -247,6 +247,7 @@ async def test_a_429_without_a_delay_is_raised() -> None:
             await client.get(PODS, "p", namespace="ns")
 
 
+@pytest.mark.slow
 async def test_slow_calls_do_not_delay_an_unrelated_one() -> None:
     """kube client limits."""
     async with ScriptedServer(*[hang()] * 150, reply({"metadata": {"name": "n"}})) as server, server.client() as client:

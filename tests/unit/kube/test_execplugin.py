@@ -170,6 +170,7 @@ async def test_a_bare_name_is_looked_up_in_the_path() -> None:
         await ExecPlugin(command).proof()
 
 
+@pytest.mark.slow
 async def test_a_program_whose_child_hangs_is_ended_with_it(program: Program, tmp_path: Path) -> None:
     program.does(f'sleep 1000 & echo $! > "{tmp_path}/pid"; wait')
     async with asyncio.timeout(60):

@@ -94,6 +94,7 @@ async def test_headers_without_end_are_cut_before_their_time_is_over() -> None:
         assert b"200 OK" not in await read_end(reader)
 
 
+@pytest.mark.slow
 async def test_a_request_whose_headers_came_in_time_may_take_longer() -> None:
     async with (
         serve(Limits(header_s=0.05)) as listening,
@@ -134,6 +135,7 @@ async def test_handshakes_that_never_end_make_room_for_who_asks() -> None:
             assert await reply.text() == "done"
 
 
+@pytest.mark.slow
 async def test_a_request_under_way_is_not_ended_to_make_room() -> None:
     async with serve(Limits(most=2, most_of_one=2)) as listening, AsyncExitStack() as stack:
         session = await stack.enter_async_context(aiohttp.ClientSession())

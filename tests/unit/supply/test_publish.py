@@ -113,6 +113,7 @@ def test_a_registry_that_is_a_url_is_refused(publish: Publish, log: Path, regist
     assert registry in done.stderr
 
 
+@pytest.mark.slow
 def test_a_plugin_for_krew_is_made_of_the_wheel(publish: Publish) -> None:
     done = publish(f"--registry={REGISTRY}", f"--base={BASE}", "--krew=https://files.example/gpuloom.tar.gz")
     assert done.returncode == 0, done.stderr

@@ -44,13 +44,23 @@ from gpuloom.wire.words import decode_time
 
 
 class Player:
-    """Plays lines in order. Answer lines and counts of lost lines are passed over."""
+    """Plays lines in order. Answer lines and counts of lost lines are passed over.
 
-    def __init__(self) -> None:
+    process  what they are played to until the first SETTINGS line; without it, one whose flags are the default ones
+    """
+
+    def __init__(self, process: ReplayedProcess | None = None) -> None:
         self._clock = ReplayClock()
-        self.process = ReplayedProcess(read_settings({}, None), self._clock)
+        self._process = process
         self._failures: dict[str, list[WriteFailedLine]] = {}
         self._bound: dict[str, BindArgs] = {}
+
+    @property
+    def process(self) -> ReplayedProcess:
+        """What the lines are played to."""
+        if self._process is None:
+            self._process = ReplayedProcess(read_settings({}, None), self._clock)
+        return self._process
 
     async def play(self, line: AnyLine) -> Answer | None:
         """Take one line and return its answer line, None when it has none.
@@ -70,7 +80,8 @@ class Player:
             self._clock.set(decode_time(text))
         except WireError as error:
             raise LineError(f"time: {error}") from error
-        self.process.check_time()
+        if self._process is not None:
+            self._process.check_time()
 
     async def _answer(self, line: AnyLine) -> Answer | None:
         match line:
@@ -97,9 +108,8 @@ class Player:
             case SettingsLine():
                 flags = line.flags or {}
                 self._clock.zone = read_zone(flags)
-                self.process = ReplayedProcess(
-                    read_settings(flags, line.device_config, line.vendors or ()), self._clock
-                )
+                settings = read_settings(flags, line.device_config, line.vendors or ())
+                self._process = ReplayedProcess(settings, self._clock)
                 self._failures.clear()
                 self._bound.clear()
             case WriteFailedLine():

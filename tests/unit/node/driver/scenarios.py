@@ -112,9 +112,10 @@ class Node:
 
 
 def list_failures(functions, *, optional=()):
-    """Yield each function with each error that it can return and is not allowed to."""
+    """Return each function with each error that it can return and is not allowed to, all but two of them as slow."""
+    quick = {ERRORS[0], UNSUPPORTED}
     return [
-        pytest.param(function, error, id=f"{function}-{error}")
+        pytest.param(function, error, id=f"{function}-{error}", marks=[] if error in quick else pytest.mark.slow)
         for function, error in itertools.product(functions, (*ERRORS, UNSUPPORTED))
         if (function, error) not in ANSWERS and (error != UNSUPPORTED or function not in optional)
     ]

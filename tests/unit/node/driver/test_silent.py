@@ -27,6 +27,7 @@ from gpuloom.node import nvidia
 from gpuloom.node.errors import CardReadError
 from gpuloom.node.monitor.nvidia import NvidiaCardUse
 from gpuloom.node.nvidia import DriverNvml
+from harness.slow import first_of
 from harness.stubdriver import StubCard, StubInstance, a100
 
 
@@ -90,7 +91,7 @@ async def hasty(tmp_path):
         yield nvml
 
 
-@pytest.mark.parametrize("function", DIVIDING)
+@pytest.mark.parametrize("function", first_of(DIVIDING, 2))
 async def test_a_division_that_hangs_ends_in_an_error_and_is_possible_later(hasty, divided, function):
     divided.hang(function, card=1)
     await divide(hasty.mig)
@@ -103,7 +104,7 @@ async def test_a_division_that_hangs_ends_in_an_error_and_is_possible_later(hast
             await asyncio.sleep(0)
 
 
-@pytest.mark.parametrize("function", [*ASIDE, "nvmlShutdown"])
+@pytest.mark.parametrize("function", first_of([*ASIDE, "nvmlShutdown"], 2))
 async def test_a_driver_that_hangs_aside_of_health_keeps_nobody_waiting(library, tmp_path, function):
     library.hang(function)
     async with (
@@ -136,7 +137,7 @@ async def impatient(tmp_path):
         yield Node(nvml)
 
 
-@pytest.mark.parametrize("function", [*READ, *WATCHED, *WHOLE, *EVENTS, "nvmlInitWithFlags"])
+@pytest.mark.parametrize("function", first_of([*READ, *WATCHED, *WHOLE, *EVENTS, "nvmlInitWithFlags"], 2))
 async def test_a_driver_that_hangs_offers_no_card_and_all_come_back(impatient, library, function):
     library.hang(function)
     await impatient.look(ROUNDS)
@@ -147,7 +148,7 @@ async def test_a_driver_that_hangs_offers_no_card_and_all_come_back(impatient, l
             await impatient.recover()
 
 
-@pytest.mark.parametrize("function", [*READ, "nvmlDeviceGetCount_v2", "nvmlEventSetWait_v2"])
+@pytest.mark.parametrize("function", first_of([*READ, "nvmlDeviceGetCount_v2", "nvmlEventSetWait_v2"], 2))
 async def test_a_driver_that_begins_to_hang_is_believed_for_two_rounds_at_most(impatient, library, function):
     async with asyncio.timeout(60):
         while impatient.offered != {"GPU-a", "GPU-b"}:
