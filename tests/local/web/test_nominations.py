@@ -96,7 +96,7 @@ async def test_pages_of_node_and_pod_show_the_nomination(pages: Pages) -> None:
     for path in ("/nodes/n1", "/pods/default/high"):
         page = await pages.read(path)
         table = page.partition("<caption>Room is being made</caption>")[2].partition("</table>")[0]
-        for told in ("/pods/default/high", "/pods/default/low", "/nodes/n1", "/cards/GPU-", since):
+        for told in ("/pods/default/high", "/pods/default/low", "/nodes/n1", "n1/0<br>", "/cards/GPU-", since):
             assert told in table
     assert "Room is being made for it on node" in await pages.read("/pending")
     assert "evicted to make room on n1 for default/high" in await pages.read("/pods/default/low")

@@ -9,7 +9,7 @@ from gpuloom.web.dashboard.pages.choosing import choose_nodes
 from gpuloom.web.dashboard.regions import DashboardPage, Listing
 from gpuloom.web.dashboard.sorting import Sorting, read_sorting, take_first
 from gpuloom.web.refusals import need_nodes
-from gpuloom.web.views.cards import view_node
+from gpuloom.web.views.cards import name_cards, view_node
 from gpuloom.web.views.heat import Tile, list_tiles
 from gpuloom.web.views.source import Source
 from gpuloom.web.views.values import CardView
@@ -73,7 +73,7 @@ async def make_node(api: WebApi, asked: Asked) -> DashboardPage:
         here="/nodes",
         regions={
             "node": draw("nodes", "node", detail.node, api.source.book.why_not),
-            "nominations": draw("nominations", "region", detail.nominations),
+            "nominations": draw("nominations", "region", detail.nominations, name_cards(api.source, name)),
             "cards": Listing(
                 head=draw("nodes", "cards_head", len(detail.cards)),
                 items=dict(items),

@@ -84,7 +84,8 @@ def _draw_pod(
     source: Source, explanation: Explanation, nomination: NominationView | None, asked: Asked
 ) -> Iterator[tuple[str, Region]]:
     yield "verdict", draw("explanation", "verdict", explanation)
-    yield "nominations", draw("nominations", "region", (nomination,) if nomination else ())
+    kept = name_cards(source, nomination.node) if nomination else {}
+    yield "nominations", draw("nominations", "region", (nomination,) if nomination else (), kept)
     yield "files", draw("pods", "files", asked.name("namespace"), asked.name("pod"), asked.viewer)
     places = name_cards(source, explanation.held.node) if explanation.held is not None else {}
     yield "summary", draw("explanation", "summary", explanation, places)
