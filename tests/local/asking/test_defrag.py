@@ -18,7 +18,7 @@ async def test_pods_that_nothing_makes_anew_stay_unless_forced(stage: Stage) -> 
     said = await stage.gpuloom("defrag", "--for", "t4=2")
     assert (said.code, said.out) == (
         1,
-        "2 whole cards t4: no moves make room: see gpuloom fits and gpuloom explain\n",
+        "2 whole cards t4: found no moves that make room: see gpuloom fits and gpuloom explain\n",
     )
 
 

@@ -116,7 +116,7 @@ async def test_no_move_is_planned_to_where_room_is_made_for_another(stage: Stage
     said = await stage.gpuloom("defrag", "--for", "t4=2")
     assert (said.code, said.out) == (
         1,
-        "2 whole cards t4: no moves make room: see gpuloom fits and gpuloom explain\n",
+        "2 whole cards t4: found no moves that make room: see gpuloom fits and gpuloom explain\n",
     )
 
 

@@ -46,7 +46,7 @@ class ToldPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     """Moves that make room for a pod on a node.
 
     cards      that the pod would get on the node; empty where it fits already
-    found      False where no moves help, or more than are allowed would be needed
+    found      False where no moves were found that help, as many as are allowed
     is_fewest  whether no plan has fewer moves
     empty_cards_...    of the vendor: in all, and on one node at most, before and after the moves
     """
@@ -65,7 +65,7 @@ class ToldPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     def lines(self, now: float) -> Iterator[str]:
         """Give what people read; ``now`` in Unix seconds."""
         if not self.found:
-            yield f"{self.wanted}: no moves make room: see gpuloom fits and gpuloom explain"
+            yield f"{self.wanted}: found no moves that make room: see gpuloom fits and gpuloom explain"
         elif not self.moves:
             yield f"{self.wanted}: fits on node {self.node} without any move"
         else:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import inf
 
 import numpy as np
 
@@ -14,8 +15,20 @@ from gpuloom.model.cards import Flags
 Uids = frozenset[str]
 
 _MOST_HOLDERS = 8
-"""Of a card with more pods, all leave or the first so many in the order given: there would be too many sets."""
+"""Of a card with more pods, one leaves, or the first so many in the order given: there would be too many sets."""
 _MOST_VISITS = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class PodSets:
+    """Pods whose leaving makes room: a card, or enough cards of a node.
+
+    by_size  the sets, fewest pods first
+    tried    every set of at most so many pods was looked at; infinite for all
+    """
+
+    by_size: Sequence[Uids]
+    tried: float = inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,14 +39,15 @@ class MovableHolder:
     usage: Mapping[int, Usage]
 
 
-def find_card_sets(matrix: RuleMatrix, rows: Sequence[int], holders: Sequence[MovableHolder]) -> list[list[Uids]]:
-    """Return for every card that pods can make room on the smallest sets whose leaving does, fewest pods first.
+def find_card_sets(matrix: RuleMatrix, rows: Sequence[int], holders: Sequence[MovableHolder]) -> list[PodSets]:
+    """Return for every card that pods can make room on the sets that do, none of them part of another.
 
     rows  of one node's cards that would do if nobody were on them
 
     Each card is looked at alone; who only decides about several cards together has to be asked afterwards.
     """
-    trials = [(row, some) for row in rows for some in _subsets([one for one in holders if row in one.usage])]
+    on_card = {row: [one for one in holders if row in one.usage] for row in rows}
+    trials = [(row, some) for row, there in on_card.items() for some in _subsets(there)]
     fits = _fit(matrix, trials)
     found: dict[int, list[Uids]] = {}
     for (row, some), does in zip(trials, fits.tolist(), strict=True):
@@ -42,13 +56,15 @@ def find_card_sets(matrix: RuleMatrix, rows: Sequence[int], holders: Sequence[Mo
             smaller = found.setdefault(row, [])
             if not any(known <= uids for known in smaller):
                 smaller.append(uids)
-    return list(found.values())
+    return [PodSets(sets, inf if len(on_card[row]) <= _MOST_HOLDERS else 1) for row, sets in found.items()]
 
 
 def _subsets(holders: Sequence[MovableHolder]) -> Iterator[tuple[MovableHolder, ...]]:
     """Give sets of pods, small ones first."""
     if len(holders) > _MOST_HOLDERS:
-        yield from (tuple(holders[:count]) for count in range(len(holders) + 1))
+        yield ()
+        yield from ((one,) for one in holders)
+        yield from (tuple(holders[:count]) for count in range(2, len(holders) + 1))
     else:
         for count in range(len(holders) + 1):
             yield from combinations(holders, count)
@@ -77,14 +93,14 @@ def _sum_up(row: int, holders: Sequence[MovableHolder]) -> Usage:
     return total
 
 
-def combine_cards(sets: Sequence[Sequence[Uids]], cards: int, most: int) -> list[Uids]:
-    """Return the sets of at most ``most`` pods whose leaving makes so many cards serve, fewest pods first.
+def combine_cards(sets: Sequence[PodSets], cards: int, most: int) -> PodSets:
+    """Return the sets of at most ``most`` pods whose leaving makes so many cards serve, none part of another.
 
     sets  by card, as :func:`find_card_sets` gives them
 
     Looks at a bounded number of combinations, those of cards with few pods first.
     """
-    in_order = sorted(sets, key=lambda one: (len(one[0]), sorted(one[0])))
+    in_order = sorted((one.by_size for one in sets), key=lambda one: (len(one[0]), sorted(one[0])))
     found: set[Uids] = set()
     visits = 0
     stack: list[tuple[int, int, Uids]] = [(0, cards, frozenset())]
@@ -101,15 +117,21 @@ def combine_cards(sets: Sequence[Sequence[Uids]], cards: int, most: int) -> list
     for one in sorted(found, key=lambda uids: (len(uids), sorted(uids))):
         if not any(known <= one for known in minimal):
             minimal.append(one)
-    return minimal
+    return PodSets(minimal, 0 if stack else min((one.tried for one in sets), default=inf))
 
 
-def count_least(sets: Sequence[Sequence[Uids]], cards: int, breadths: Mapping[str, int]) -> int | None:
+def count_least(sets: Sequence[PodSets], cards: int, breadths: Mapping[str, int]) -> int | None:
     """Return a number of pods of which at least so many have to leave; None where no leaving is enough.
 
     breadths  on how many of the node's cards each pod is: one that leaves may help several
     """
     if len(sets) < cards:
         return None
-    least = sorted(min(sum(1 / breadths[uid] for uid in uids) for uids in one) for one in sets)
+    broadest = max(breadths.values(), default=1)
+    least = sorted(min(_weigh(one, breadths), (one.tried + 1) / broadest) for one in sets)
     return int(np.ceil(sum(least[:cards]) - 1e-9))
+
+
+def _weigh(sets: PodSets, breadths: Mapping[str, int]) -> float:
+    """Return the least that a card takes of pods, of which each counts in parts for the cards that it is on."""
+    return min(sum(1 / breadths[uid] for uid in uids) for uids in sets.by_size)

@@ -1,6 +1,6 @@
 """A node on which room may be made, and the sets of pods whose leaving would make it."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -9,6 +9,7 @@ import numpy as np
 from gpuloom.engine.explanation.rule_matrix import RuleMatrix
 from gpuloom.engine.planning.defragmentation.card_sets import (
     MovableHolder,
+    PodSets,
     Uids,
     combine_cards,
     count_least,
@@ -28,13 +29,13 @@ class NodeChoice:
     """A node and its pods that may move.
 
     least  fewer moves than these make no room
-    sets   gives UIDs of pods whose leaving may make room, at most so many at a time, fewest first
+    sets   finds those of at most so many pods whose leaving may make room
     """
 
     node: str
     movable: Sequence[Reservation]
     least: int
-    sets: Callable[[int], Iterator[Uids]]
+    sets: Callable[[int], PodSets]
 
 
 def choose_by_cards(node: str, movable: Sequence[Reservation], matrix: RuleMatrix, vendor: str) -> NodeChoice | None:
@@ -49,7 +50,7 @@ def choose_by_cards(node: str, movable: Sequence[Reservation], matrix: RuleMatri
     least = count_least(sets, cards, breadths)
     if least is None:
         return None
-    return NodeChoice(node, movable, max(least, 1), lambda most: iter(combine_cards(sets, cards, most)))
+    return NodeChoice(node, movable, max(least, 1), lambda most: combine_cards(sets, cards, most))
 
 
 def choose_by_trying(node: str, movable: Sequence[Reservation], fits: Callable[[Uids], bool]) -> NodeChoice | None:
@@ -67,12 +68,12 @@ def choose_by_trying(node: str, movable: Sequence[Reservation], fits: Callable[[
         if fits(staying | {uid}):
             staying |= {uid}
     leaving = frozenset(uids) - staying
-    return NodeChoice(node, movable, 1, lambda most: iter([leaving] if len(leaving) <= most else []))
+    return NodeChoice(node, movable, 1, lambda most: PodSets([leaving] if len(leaving) <= most else [], tried=0))
 
 
-def _all_sets(uids: Sequence[str], most: int) -> Iterator[Uids]:
-    for count in range(1, min(most, len(uids)) + 1):
-        yield from map(frozenset, combinations(uids, count))
+def _all_sets(uids: Sequence[str], most: int) -> PodSets:
+    counts = range(1, min(most, len(uids)) + 1)
+    return PodSets([frozenset(some) for count in counts for some in combinations(uids, count)])
 
 
 def hold_cards(table: CardTable, vendor: str, held: Reservation) -> MovableHolder:

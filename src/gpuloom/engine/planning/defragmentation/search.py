@@ -8,6 +8,7 @@ import numpy as np
 
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.explanation.rule_matrix import RuleMatrix, make_rule_matrix
+from gpuloom.engine.planning.defragmentation.card_sets import Uids
 from gpuloom.engine.planning.defragmentation.hosts import HostRoom
 from gpuloom.engine.planning.defragmentation.node_choice import NodeChoice, choose_by_cards, choose_by_trying
 from gpuloom.engine.planning.defragmentation.plan import DefragmentationPlan
@@ -70,14 +71,17 @@ class Defragmentation:
             if choice is not None and choice.least <= self.most_moves:
                 choices.append(choice)
         best: DefragmentationPlan | None = None
+        all_tried: float = self.most_moves
         for choice in sorted(choices, key=lambda one: one.least):
             most = self.most_moves if best is None else len(best.moves) - 1
             if choice.least > most or not self._limit.trials:
                 break
             done = len(names), len(names)
             yield done
-            best = (yield from report(done, self._choose(wanted, choice, most))) or best
-        return best and replace(best, is_fewest=self._limit.trials > 0)
+            sets = choice.sets(most)
+            all_tried = min(all_tried, max(sets.tried, choice.least - 1))
+            best = (yield from report(done, self._choose(wanted, choice, sets.by_size))) or best
+        return best and replace(best, is_fewest=self._limit.trials > 0 and len(best.moves) - 1 <= all_tried)
 
     @property
     def _fork(self) -> PodScheduler:
@@ -124,10 +128,10 @@ class Defragmentation:
             return self._fork.decide(wanted.demands, (node,)).node is not None
 
     def _choose(
-        self, wanted: MovingPod, choice: NodeChoice, most: int
+        self, wanted: MovingPod, choice: NodeChoice, sets: Sequence[Uids]
     ) -> Generator[None, None, DefragmentationPlan | None]:
         """Return the first set of pods that makes room, and finds some: small ones are asked first."""
-        for uids in choice.sets(most):
+        for uids in sets:
             if not self._limit.trials:
                 return None
             self._limit.trials -= 1
