@@ -26,13 +26,13 @@ from harness.slow import first_of
 
 CATALOG, OPTIONS = make_catalog([NVIDIA]), Options()
 MOST_MOVES = 4
-SHAPES = (
+SHAPES: tuple[Pod, ...] = (
     pod(gpu=1, gpumem=3),
     pod(gpu=1, gpumem=5, gpucores=20),
     pod(gpu=1, gpumem=7),
     pod(gpu=2, gpumem=3),
 )
-WANTED = (
+WANTED: tuple[Pod, ...] = (
     pod(gpu=1, gpucores=100),
     pod(gpu=2, gpucores=100),
     pod(gpu=2, gpumem=12),
