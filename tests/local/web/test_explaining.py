@@ -188,6 +188,24 @@ async def test_node_affinity_that_keeps_a_pod_away_is_told_with_the_label_that_w
     assert remedies == [f"would fit on n1 {told}without the pod's required node affinity"]
 
 
+@pytest.mark.parametrize(
+    ("labels", "told"),
+    [
+        ({}, "if labelled disk=ssd and pool=a (kubectl label node n1 disk=ssd pool=a), or "),
+        ({"pool": "b"}, ""),
+    ],
+    ids=["lacks both", "has another"],
+)
+async def test_selector_and_affinity_that_both_keep_a_pod_away_are_told_together(
+    pages: Pages, labels: dict[str, str], told: str
+) -> None:
+    await change_node(pages, "n1", {"metadata": {"labels": labels}})
+    term = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    remedies = await tell_remedies(pages, nodeSelector={"pool": "a"}, affinity={"nodeAffinity": required})
+    assert remedies == [f"would fit on n1 {told}without the pod's nodeSelector and required node affinity"]
+
+
 async def test_a_label_that_a_node_has_otherwise_is_not_told_to_be_changed(pages: Pages) -> None:
     await change_node(pages, "n1", {"metadata": {"labels": {"disk": "nvme"}}})
     told = await tell_remedies(pages, nodeSelector={"disk": "nmve"})

@@ -17,7 +17,7 @@ from gpuloom.engine.hostfit.filters import (
     find_cordon,
     find_enough,
     find_further_refusals,
-    find_labels_for_affinity,
+    find_labels,
     find_missing_labels,
     find_other_affinity,
     find_shortage,
@@ -403,19 +403,19 @@ def test_labels_are_named_with_which_node_affinity_would_let_a_pod_in(
     labels: dict[str, str], conditions: list[dict[str, Any]], named: tuple[str, ...]
 ) -> None:
     picky = read_host_demand(pod(affinity=require(*conditions)))
-    assert find_labels_for_affinity(node(labels), usage_of().on("n1"), picky) == named
+    assert find_labels(node(labels), usage_of().on("n1"), picky) == named
 
 
 def test_no_label_is_named_where_a_term_is_of_another_node() -> None:
     picky = read_host_demand(pod(affinity=require(be("disk", "ssd"), fields=[be("metadata.name", "n2")])))
-    assert find_labels_for_affinity(node(), usage_of().on("n1"), picky) == ()
+    assert find_labels(node(), usage_of().on("n1"), picky) == ()
 
 
 def test_of_several_terms_that_needs_fewest_labels() -> None:
     terms = [{"matchExpressions": [be("a", "1"), be("b", "1")]}, {"matchExpressions": [be("c", "1")]}]
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     picky = read_host_demand(pod(affinity={"nodeAffinity": required}))
-    assert find_labels_for_affinity(node(), usage_of().on("n1"), picky) == ("c=1",)
+    assert find_labels(node(), usage_of().on("n1"), picky) == ("c=1",)
 
 
 @pytest.mark.parametrize(

@@ -134,6 +134,11 @@ def drop_affinity(_nodes: dict[str, Object], pod: Object) -> None:
     del pod["spec"]["affinity"]
 
 
+def drop_both(nodes: dict[str, Object], pod: Object) -> None:
+    drop_selector(nodes, pod)
+    drop_affinity(nodes, pod)
+
+
 def ask_for(resource: str) -> Callable[[dict[str, Object], Object, str], None]:
     def change(_nodes: dict[str, Object], pod: Object, amount: str) -> None:
         pod["spec"]["containers"][0]["resources"]["limits"][resource] = amount.replace(",", "")
@@ -145,7 +150,8 @@ DONE: Mapping[str, Callable[..., None]] = {
     r"if uncordoned \(kubectl uncordon (\S+)\)": uncordon,
     r"\(kubectl label node (\S+) ([^)]+)\)": label,
     r"if the pod tolerated (\w+)=(\w+):(\w+)": tolerate,
-    r"without the pod's nodeSelector": drop_selector,
+    r"without the pod's nodeSelector(?! and)": drop_selector,
+    r"without the pod's nodeSelector and required node affinity": drop_both,
     r"without the pod's required node affinity": drop_affinity,
     r"with (\d+) cards? at most": ask_for("nvidia.com/gpu"),
     r"with (\S+) MiB at most": ask_for("nvidia.com/gpumem"),

@@ -10,12 +10,16 @@ from gpuloom.engine.explanation.values import Remedy
 from gpuloom.engine.hostfit.selectors import is_label
 
 Labels = Mapping[str, str]
-Condition = Literal["nodeSelector", "required node affinity"]
+Condition = Literal["nodeSelector", "required node affinity", "nodeSelector and required node affinity"]
 """What of a pod asks for labels."""
 
 _BY_KUBERNETES = ("kubernetes.io", "k8s.io")
 _BY_PEOPLE = ("node-role.kubernetes.io", "node-restriction.kubernetes.io")
-_CHANGES: Mapping[Condition, str] = {"nodeSelector": "selector", "required node affinity": "affinity"}
+_CHANGES: Mapping[Condition, str] = {
+    "nodeSelector": "selector",
+    "required node affinity": "affinity",
+    "nodeSelector and required node affinity": "affinity",
+}
 _ALIKE = 0.8
 _SHORTEST, _LONGEST = 7, 40
 """Labels of so many characters are compared: of ``zone=a`` any other zone is like it, and long ones take long."""

@@ -106,14 +106,35 @@ def find_other_affinity(node: Node, usage: NodeUsage, demand: HostDemand) -> tup
     return () if refuse_host(node, usage, msgspec.structs.replace(demand, terms=None)) else demand.terms
 
 
-def find_labels_for_affinity(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[str, ...]:
-    """Name labels that a node has not at all, with which a pod's node affinity would let it in; the fewest that do."""
-    lacks = filter(None, (_find_lacking_labels(term, node) for term in demand.terms or ()))
+def find_selector_and_affinity(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[NodeTerm, ...]:
+    """Return a pod's required node affinity where it and the node selector both keep it from a node, and nothing else.
+
+    Either alone would do so as well: nothing where one of them does not.
+    """
+    if not find_other_affinity(node, usage, msgspec.structs.replace(demand, selector=())):
+        return ()
+    return () if _has_selected(node, demand) else demand.terms or ()
+
+
+def find_labels(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[str, ...]:
+    """Name labels that a node has not at all, with which a pod's selector and node affinity would let it in.
+
+    Those are the fewest that do; nothing where one of the selector's would have to be changed.
+    """
+    selected = {key: value for key, value in demand.selector if node.labels.get(key) != value}
+    if any(key in node.labels for key in selected):
+        return ()
+    chosen = _add_labels(node, selected)
+    lacks = [{}, *filter(None, (_find_lacking_labels(term, chosen) for term in demand.terms or ()))]
     for labels in sorted(lacks, key=len):
-        metadata = msgspec.structs.replace(node.metadata, labels={**node.labels, **labels})
-        if not refuse_host(msgspec.structs.replace(node, metadata=metadata), usage, demand):
-            return tuple(f"{key}={value}" for key, value in sorted(labels.items()))
+        if not refuse_host(_add_labels(chosen, labels), usage, demand):
+            return tuple(f"{key}={value}" for key, value in sorted({**selected, **labels}.items()))
     return ()
+
+
+def _add_labels(node: Node, labels: Mapping[str, str]) -> Node:
+    metadata = msgspec.structs.replace(node.metadata, labels={**node.labels, **labels})
+    return msgspec.structs.replace(node, metadata=metadata)
 
 
 def _find_lacking_labels(term: NodeTerm, node: Node) -> dict[str, str]:
@@ -202,10 +223,14 @@ def _is_tolerated(taint: Taint, by: Toleration) -> bool:
 
 
 def _matches(node: Node, demand: HostDemand) -> bool:
-    labels = node.labels
-    if any(labels.get(key) != value for key, value in demand.selector):
+    if not _has_selected(node, demand):
         return False
     return demand.terms is None or any(_holds(term, node) for term in demand.terms)
+
+
+def _has_selected(node: Node, demand: HostDemand) -> bool:
+    labels = node.labels
+    return all(labels.get(key) == value for key, value in demand.selector)
 
 
 def _holds(term: NodeTerm, node: Node) -> bool:

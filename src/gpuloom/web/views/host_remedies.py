@@ -24,10 +24,21 @@ def find_host_remedies(
     short = {name: lacks for name, lacks in shortages.items() if name not in kept}
     remedies = [*suggest_uncordon((yield from hosts.find_cordoned(source, names)))]
     remedies += suggest_tolerations((yield from hosts.find_untolerated(source, names)))
-    remedies += _suggest_labels(source, "nodeSelector", (yield from hosts.find_missing_labels(source, names)))
-    remedies += _suggest_labels(source, "required node affinity", (yield from hosts.find_other_affinity(source, names)))
+    remedies += yield from _find_labels(source, hosts, names)
     remedies += suggest_less(short)
     return (*remedies, *_suggest_leaving(source, (yield from hosts.find_enough(source, short))))
+
+
+def _find_labels(source: Source, hosts: Hosts, names: Sequence[str]) -> Generator[None, None, Sequence[Remedy]]:
+    """Say with which labels, or without which condition on them, nodes would take the pod; two where one is not all."""
+    found = [
+        *_suggest_labels(source, "nodeSelector", (yield from hosts.find_missing_labels(source, names))),
+        *_suggest_labels(source, "required node affinity", (yield from hosts.find_other_affinity(source, names))),
+    ]
+    if found:
+        return found
+    missing = yield from hosts.find_selector_and_affinity(source, names)
+    return [*_suggest_labels(source, "nodeSelector and required node affinity", missing)]
 
 
 def _suggest_labels(source: Source, condition: Condition, missing: Mapping[str, Sequence[str]]) -> Iterator[Remedy]:

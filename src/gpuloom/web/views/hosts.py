@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 from itertools import islice
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -18,9 +18,10 @@ from gpuloom.engine.hostfit.filters import (
     find_cordon,
     find_enough,
     find_further_refusals,
-    find_labels_for_affinity,
+    find_labels,
     find_missing_labels,
     find_other_affinity,
+    find_selector_and_affinity,
     find_shortage,
     find_untolerated,
     refuse_host,
@@ -57,6 +58,7 @@ _MOST_CLEARED = 8
 _ENOUGH_NODES = 100
 """With so many nodes that take a pod kube-scheduler may stop looking for more (percentageOfNodesToScore)."""
 _Found = TypeVar("_Found")
+_Find = Callable[[Node, NodeUsage, HostDemand], Sequence[_Found]]
 
 
 def tell_kept(nodes: Collection[str]) -> Sequence[str]:
@@ -152,8 +154,22 @@ class Hosts:
         """Find in steps the nodes that node affinity alone keeps from taking the pod, and labels that would do."""
         if self.demand is None or not self.demand.terms:
             return {}
-        kept = yield from _look_at(source, names, self.demand, find_other_affinity)
-        labels = yield from _look_at(source, kept, self.demand, find_labels_for_affinity)
+        return (yield from self._find_labels(source, names, self.demand, find_other_affinity))
+
+    def find_selector_and_affinity(
+        self, source: Source, names: Collection[str]
+    ) -> Generator[None, None, dict[str, Sequence[str]]]:
+        """Find in steps nodes that selector and affinity both keep from taking the pod, and labels that would help."""
+        if self.demand is None or not (self.demand.selector and self.demand.terms):
+            return {}
+        return (yield from self._find_labels(source, names, self.demand, find_selector_and_affinity))
+
+    def _find_labels(
+        self, source: Source, names: Collection[str], demand: HostDemand, find: _Find[Any]
+    ) -> Generator[None, None, dict[str, Sequence[str]]]:
+        """Find in steps the nodes of which something is found, and the labels, if any, that would do there."""
+        kept = yield from _look_at(source, names, demand, find)
+        labels = yield from _look_at(source, kept, demand, find_labels)
         return {name: labels.get(name, ()) for name in kept}
 
     def find_enough(self, source: Source, shortages: Shortages) -> Generator[None, None, dict[str, Sequence[str]]]:
@@ -184,7 +200,7 @@ def _look_at(
     source: Source,
     names: Collection[str],
     demand: HostDemand,
-    find: Callable[[Node, NodeUsage, HostDemand], Sequence[_Found]],
+    find: _Find[_Found],
     *,
     ready_alone: bool = True,
 ) -> Generator[None, None, dict[str, Sequence[_Found]]]:
