@@ -191,8 +191,8 @@ async def test_node_affinity_that_keeps_a_pod_away_is_told_with_the_label_that_w
 @pytest.mark.parametrize(
     ("labels", "told"),
     [
-        ({}, "if labelled disk=ssd and pool=a (kubectl label node n1 disk=ssd pool=a), or "),
-        ({"pool": "b"}, ""),
+        ({}, "if labelled disk=ssd and pool=a (kubectl label node n1 disk=ssd pool=a)"),
+        ({"pool": "b"}, "without the pod's nodeSelector and required node affinity"),
     ],
     ids=["lacks both", "has another"],
 )
@@ -203,7 +203,17 @@ async def test_selector_and_affinity_that_both_keep_a_pod_away_are_told_together
     term = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
     remedies = await tell_remedies(pages, nodeSelector={"pool": "a"}, affinity={"nodeAffinity": required})
-    assert remedies == [f"would fit on n1 {told}without the pod's nodeSelector and required node affinity"]
+    assert remedies == [f"would fit on n1 {told}"]
+
+
+async def test_where_several_things_keep_a_pod_away_all_are_told_to_be_changed(pages: Pages) -> None:
+    taint = {"key": "gpu", "value": "only", "effect": "NoSchedule"}
+    await change_node(pages, "n1", {"spec": {"unschedulable": True, "taints": [taint]}})
+    (told,) = await tell_remedies(pages, nodeSelector={"pool": "a"})
+    assert told == (
+        "would fit on n1 if uncordoned (kubectl uncordon n1), if the pod tolerated gpu=only:NoSchedule "
+        "and if labelled pool=a (kubectl label node n1 pool=a)"
+    )
 
 
 async def test_a_label_that_a_node_has_otherwise_is_not_told_to_be_changed(pages: Pages) -> None:

@@ -14,14 +14,9 @@ from gpuloom.engine.hostfit.filters import (
     TOO_MANY_PODS,
     UNSCHEDULABLE,
     count_host_room,
-    find_cordon,
     find_enough,
     find_further_refusals,
-    find_labels,
-    find_missing_labels,
-    find_other_affinity,
     find_shortage,
-    find_untolerated,
     refuse_host,
 )
 from gpuloom.engine.hostfit.requests import tell_asked, tell_there
@@ -301,121 +296,6 @@ def test_a_pod_is_unschedulable_when_kube_scheduler_tried_it_in_vain(
 ) -> None:
     said = {"type": "PodScheduled", "status": status, "reason": reason}
     assert msgspec.convert({"status": {"conditions": [said]}}, HostPod).is_unschedulable is expected
-
-
-@pytest.mark.parametrize(
-    ("by", "asks", "missing"),
-    [
-        (node({"zone": "a"}), {}, ("disk=ssd",)),
-        (node(), {}, ("disk=ssd", "zone=a")),
-        (node({"disk": "ssd", "zone": "a"}), {}, ()),
-        (node({"zone": "a"}), {"cpu": "5"}, ()),
-        (node({"zone": "a"}, unschedulable=True), {}, ()),
-    ],
-)
-def test_labels_are_named_where_they_alone_keep_a_pod_away(
-    by: Node, asks: Mapping[str, str], missing: tuple[str, ...]
-) -> None:
-    picky = read_host_demand(pod(asks, nodeSelector={"disk": "ssd", "zone": "a"}))
-    assert find_missing_labels(by, usage_of().on("n1"), picky) == missing
-
-
-@pytest.mark.parametrize(
-    ("by", "asks", "keys"),
-    [
-        (node(taints=taint()), {}, ["gpu"]),
-        (node(taints=[*taint(), {"key": "team", "effect": "NoExecute"}]), {}, ["gpu", "team"]),
-        (node(taints=[*taint(), {"key": "known", "value": "a", "effect": "NoSchedule"}]), {}, ["gpu"]),
-        (node(taints=taint("PreferNoSchedule")), {}, []),
-        (node(taints=taint()), {"cpu": "5"}, []),
-        (node(taints=taint(), unschedulable=True), {}, []),
-        (node(taints=[*taint(), {"key": "node.kubernetes.io/disk-pressure", "effect": "NoSchedule"}]), {}, []),
-    ],
-    ids=["one", "two", "one of two", "preferred", "too little CPU", "cordoned", "not well"],
-)
-def test_taints_are_named_where_they_alone_keep_a_pod_away(by: Node, asks: dict[str, str], keys: list[str]) -> None:
-    tolerant = read_host_demand(pod(asks, tolerations=[{"key": "known", "operator": "Exists"}]))
-    assert [one.key for one in find_untolerated(by, usage_of().on("n1"), tolerant)] == keys
-
-
-@pytest.mark.parametrize(
-    ("by", "spec", "keeps"),
-    [
-        (node(unschedulable=True), {}, True),
-        (node(unschedulable=True, taints=[OF_CORDON]), {}, True),
-        (node(taints=[OF_CORDON]), {}, False),
-        (node(unschedulable=True, taints=taint()), {}, False),
-        (node(unschedulable=True), {"nodeSelector": {"disk": "ssd"}}, False),
-        (node(unschedulable=True), {"tolerations": [{"operator": "Exists"}]}, False),
-    ],
-    ids=["alone", "as kubectl does it", "a taint by hand", "another taint", "a label", "tolerated"],
-)
-def test_a_cordon_is_told_where_it_alone_keeps_a_pod_away(by: Node, spec: dict[str, Any], *, keeps: bool) -> None:
-    assert bool(find_cordon(by, usage_of().on("n1"), read_host_demand(pod(**spec)))) is keeps
-
-
-@pytest.mark.parametrize(
-    ("labels", "asks", "keeps"),
-    [({}, {}, True), ({"disk": "ssd"}, {}, False), ({}, {"cpu": "5"}, False)],
-    ids=["alone", "holds", "too little CPU"],
-)
-def test_node_affinity_is_told_where_it_alone_keeps_a_pod_away(
-    labels: dict[str, str], asks: dict[str, str], *, keeps: bool
-) -> None:
-    picky = read_host_demand(pod(asks, affinity=require({"key": "disk", "operator": "Exists"})))
-    assert bool(find_other_affinity(node(labels), usage_of().on("n1"), picky)) is keeps
-
-
-def be(key: str, *values: str, operator: str = "In") -> dict[str, Any]:
-    return {"key": key, "operator": operator, "values": list(values)}
-
-
-@pytest.mark.parametrize(
-    ("labels", "conditions", "named"),
-    [
-        ({}, [be("disk", "ssd", "nvme")], ("disk=ssd",)),
-        ({}, [be("disk", "ssd", "nvme"), be("disk", "ssd", operator="NotIn")], ("disk=nvme",)),
-        ({}, [be("disk", operator="Exists")], ("disk=true",)),
-        ({}, [be("zone", "a"), be("disk", "ssd")], ("disk=ssd", "zone=a")),
-        ({"zone": "a"}, [be("zone", "a"), be("disk", "ssd")], ("disk=ssd",)),
-        ({"disk": "hdd"}, [be("disk", "ssd")], ()),
-        ({"old": "yes"}, [be("disk", "ssd"), be("old", operator="DoesNotExist")], ()),
-        ({}, [be("rank", "1", operator="Gt")], ()),
-        ({}, [be("disk", "$(reboot)")], ()),
-        ({}, [be("disk")], ()),
-        ({"disk": "ssd"}, [be("disk", "ssd")], ()),
-    ],
-    ids=[
-        "one of some",
-        "not each of them",
-        "any",
-        "two",
-        "one of two",
-        "has another",
-        "one too many",
-        "a number",
-        "no label at all",
-        "none of none",
-        "lacks nothing",
-    ],
-)
-def test_labels_are_named_with_which_node_affinity_would_let_a_pod_in(
-    labels: dict[str, str], conditions: list[dict[str, Any]], named: tuple[str, ...]
-) -> None:
-    picky = read_host_demand(pod(affinity=require(*conditions)))
-    assert find_labels(node(labels), usage_of().on("n1"), picky) == named
-
-
-def test_no_label_is_named_where_a_term_is_of_another_node() -> None:
-    picky = read_host_demand(pod(affinity=require(be("disk", "ssd"), fields=[be("metadata.name", "n2")])))
-    assert find_labels(node(), usage_of().on("n1"), picky) == ()
-
-
-def test_of_several_terms_that_needs_fewest_labels() -> None:
-    terms = [{"matchExpressions": [be("a", "1"), be("b", "1")]}, {"matchExpressions": [be("c", "1")]}]
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
-    picky = read_host_demand(pod(affinity={"nodeAffinity": required}))
-    assert find_labels(node(), usage_of().on("n1"), picky) == ("c=1",)
 
 
 @pytest.mark.parametrize(

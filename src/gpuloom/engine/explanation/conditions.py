@@ -1,34 +1,96 @@
-"""What keeps a pod from nodes that would take it without: taints not tolerated, a node's cordon."""
+"""What keeps a pod from nodes that people can change: a cordon, taints, labels; and how they would."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
 from gpuloom.engine.explanation.hosts import tell_one_of
+from gpuloom.engine.explanation.labels import Condition, Labels, suggest_labels, tell_labels
 from gpuloom.engine.explanation.values import Remedy
+from gpuloom.engine.hostfit.obstacles import Obstacles
 from gpuloom.wire.objects import Taint
 
 _MOST_KINDS = 3
 """So many different sets of taints are named."""
 
 
-def suggest_tolerations(untolerated: Mapping[str, Sequence[Taint]]) -> Iterator[Remedy]:
-    """Say which taints to tolerate, those first that are fewest; by node what is all that it has against the pod."""
+def suggest_conditions(obstacles: Mapping[str, Obstacles], labels_of: Mapping[str, Labels]) -> Iterator[Remedy]:
+    """Say what to change of a node or of the pod; several things only where one is never enough.
+
+    obstacles  all that keeps the pod from a node, by node
+    labels_of  the labels that these nodes have
+    """
+    single = {name: one for name, one in obstacles.items() if one.kinds == 1}
+    if not single:
+        yield from _suggest_together(obstacles, labels_of)
+        return
+    yield from _suggest_uncordon([name for name, one in single.items() if one.is_cordoned])
+    yield from _suggest_tolerations({name: one.taints for name, one in single.items() if one.taints})
+    unselected = {name: one.unselected for name, one in single.items() if one.unselected}
+    unmatched = {name: one.labels for name, one in single.items() if not one.matches_affinity}
+    yield from _suggest_labels("nodeSelector", unselected, labels_of)
+    yield from _suggest_labels("required node affinity", unmatched, labels_of)
+
+
+def _suggest_labels(
+    condition: Condition, missing: Mapping[str, Sequence[str]], labels_of: Mapping[str, Labels]
+) -> Iterator[Remedy]:
+    if missing:
+        yield suggest_labels(condition, missing, {name: labels_of.get(name, {}) for name in missing})
+
+
+def _suggest_tolerations(untolerated: Mapping[str, Sequence[Taint]]) -> Iterator[Remedy]:
+    """Say which taints to tolerate, those first that are fewest."""
     alike: dict[tuple[str, ...], list[str]] = {}
     for name, taints in untolerated.items():
-        alike.setdefault(tuple(sorted(map(tell_taint, taints))), []).append(name)
+        alike.setdefault(_write_taints(taints), []).append(name)
     order = sorted(alike.items(), key=lambda item: (len(item[0]), -len(item[1]), item[0]))
-    for words, names in order[:_MOST_KINDS]:
-        yield _tell("tolerations", names, f"if the pod tolerated {' and '.join(words)}")
+    for written, names in order[:_MOST_KINDS]:
+        yield _tell("tolerations", names, _tell_tolerating(written))
 
 
-def suggest_uncordon(nodes: Sequence[str]) -> Iterator[Remedy]:
-    """Say that nodes would take the pod if they were not cordoned."""
+def _suggest_uncordon(nodes: Sequence[str]) -> Iterator[Remedy]:
     if nodes:
-        yield _tell("cordon", nodes, f"if uncordoned (kubectl uncordon {min(nodes)})")
+        yield _tell("cordon", nodes, _tell_uncordon(min(nodes)))
 
 
-def tell_taint(taint: Taint) -> str:
-    """Write a taint as ``kubectl taint`` does."""
-    return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
+def _suggest_together(obstacles: Mapping[str, Obstacles], labels_of: Mapping[str, Labels]) -> Iterator[Remedy]:
+    """Say all that would have to be changed of one of the nodes of which that is least."""
+    least = min((one.kinds for one in obstacles.values()), default=0)
+    nearest = {name: one for name, one in obstacles.items() if one.kinds == least}
+    if nearest:
+        node = min(nearest)
+        alike = [name for name, one in nearest.items() if one == nearest[node]]
+        *before, last = _tell_all(node, nearest[node], labels_of.get(node, {}))
+        yield _tell("several", alike, f"{', '.join(before)} and {last}" if before else last)
+
+
+def _tell_all(node: str, obstacles: Obstacles, has: Labels) -> Iterator[str]:
+    if obstacles.is_cordoned:
+        yield _tell_uncordon(node)
+    if obstacles.taints:
+        yield _tell_tolerating(_write_taints(obstacles.taints))
+    if condition := _name_condition(obstacles):
+        yield tell_labels(node, obstacles.labels, has) or f"without the pod's {condition}"
+
+
+def _name_condition(obstacles: Obstacles) -> Condition | None:
+    """Name what of the pod asks for other labels."""
+    if obstacles.matches_affinity:
+        return "nodeSelector" if obstacles.unselected else None
+    return "nodeSelector and required node affinity" if obstacles.unselected else "required node affinity"
+
+
+def _tell_uncordon(node: str) -> str:
+    return f"if uncordoned (kubectl uncordon {node})"
+
+
+def _tell_tolerating(taints: Sequence[str]) -> str:
+    return f"if the pod tolerated {' and '.join(taints)}"
+
+
+def _write_taints(taints: Sequence[Taint]) -> tuple[str, ...]:
+    """Write taints as ``kubectl taint`` does, in order."""
+    names = ((f"{one.key}={one.value}" if one.value else one.key, one.effect) for one in taints)
+    return tuple(sorted(f"{name}:{effect}" for name, effect in names))
 
 
 def _tell(change: str, nodes: Sequence[str], words: str) -> Remedy:

@@ -15,11 +15,7 @@ Condition = Literal["nodeSelector", "required node affinity", "nodeSelector and 
 
 _BY_KUBERNETES = ("kubernetes.io", "k8s.io")
 _BY_PEOPLE = ("node-role.kubernetes.io", "node-restriction.kubernetes.io")
-_CHANGES: Mapping[Condition, str] = {
-    "nodeSelector": "selector",
-    "required node affinity": "affinity",
-    "nodeSelector and required node affinity": "affinity",
-}
+_CHANGES: Mapping[Condition, str] = {"nodeSelector": "selector", "required node affinity": "affinity"}
 _ALIKE = 0.8
 _SHORTEST, _LONGEST = 7, 40
 """Labels of so many characters are compared: of ``zone=a`` any other zone is like it, and long ones take long."""
@@ -56,6 +52,11 @@ def _may_get(labels: Sequence[str], has: Labels) -> bool:
     return bool(pairs) and all(
         is_label(key, value) and key not in has and not is_of_the_node(key) for key, value in pairs
     )
+
+
+def tell_labels(node: str, labels: Sequence[str], has: Labels) -> str:
+    """Say that a node should get labels, written ``key=value``; nothing where it may not, beside those that it has."""
+    return f"if labelled {' and '.join(labels)}{_tell_command(node, labels)}" if _may_get(labels, has) else ""
 
 
 def _tell_command(node: str, labels: Sequence[str]) -> str:

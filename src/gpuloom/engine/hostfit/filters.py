@@ -11,7 +11,7 @@ import msgspec
 
 from gpuloom.engine.hostfit.demand import HostDemand
 from gpuloom.engine.hostfit.requests import COUNTED, PODS, read_allocatable
-from gpuloom.engine.hostfit.selectors import find_value, is_label, meets
+from gpuloom.engine.hostfit.selectors import meets
 from gpuloom.engine.hostfit.usage import NodeUsage
 from gpuloom.wire.hostpods import NodeTerm, Toleration
 from gpuloom.wire.objects import Node, Taint
@@ -24,8 +24,6 @@ _CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 _KEEPS_AWAY = frozenset({"NoSchedule", "NoExecute"})
 _MOST_PODS = 1000
 """So many pods of one node are looked at."""
-_STATES_OF_THE_NODE = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
-"""How keys of taints begin that Kubernetes itself gives a node that is not well, or not ready yet."""
 
 
 class Shortage(NamedTuple):
@@ -50,21 +48,22 @@ def find_further_refusals(node: Node, usage: NodeUsage, demand: HostDemand) -> t
 
 def _ask_filters(node: Node, usage: NodeUsage, demand: HostDemand) -> Iterator[tuple[str, ...]]:
     """Give what each filter says that refuses."""
-    is_closed = node.spec.unschedulable and not _tolerates(demand.tolerations, _CORDONED)
-    if is_closed:
+    if is_closed_to(node, demand):
         yield (UNSCHEDULABLE,)
-    for taint in node.spec.taints or ():
-        if is_closed and _is_of_cordon(taint):
-            continue
-        if taint.effect in _KEEPS_AWAY and not _tolerates(demand.tolerations, taint):
-            yield (f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}",)
-            break
-    if not _matches(node, demand):
+        node = uncordon(node)
+    for taint in find_untolerated(node, demand)[:1]:
+        yield (f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}",)
+    if not selects(node, demand):
         yield (AFFINITY,)
     if any(map(usage.has_taken, demand.ports)):
         yield (FREE_PORTS,)
     if lacks := _find_lacks(node, usage, demand):
         yield lacks
+
+
+def is_closed_to(node: Node, demand: HostDemand) -> bool:
+    """Tell whether a node is cordoned, and a pod does not tolerate that."""
+    return node.spec.unschedulable and not _tolerates(demand.tolerations, _CORDONED)
 
 
 def uncordon(node: Node) -> Node:
@@ -74,79 +73,26 @@ def uncordon(node: Node) -> Node:
     return msgspec.structs.replace(node, spec=spec)
 
 
-def find_cordon(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[str, ...]:
-    """Return what says that a node is cordoned, where that is all that keeps a pod from it."""
-    if not node.spec.unschedulable or not refuse_host(node, usage, demand):
-        return ()
-    return () if refuse_host(uncordon(node), usage, demand) else (UNSCHEDULABLE,)
+def find_untolerated(node: Node, demand: HostDemand) -> tuple[Taint, ...]:
+    """Return the taints of a node that keep a pod away."""
+    taints = (taint for taint in node.spec.taints or () if taint.effect in _KEEPS_AWAY)
+    return tuple(taint for taint in taints if not _tolerates(demand.tolerations, taint))
 
 
-def find_missing_labels(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[str, ...]:
-    """Name the labels of a pod's node selector that are all that keeps it from a node; nothing where there is more."""
-    missing = tuple(f"{key}={value}" for key, value in demand.selector if node.labels.get(key) != value)
-    rest = msgspec.structs.replace(demand, selector=())
-    return missing if missing and not refuse_host(node, usage, rest) else ()
+def selects(node: Node, demand: HostDemand) -> bool:
+    """Tell whether a pod's node selector and required node affinity let it go to a node."""
+    return not find_unselected(node, demand) and has_affinity(node, demand)
 
 
-def find_untolerated(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[Taint, ...]:
-    """Return the taints that are all that keeps a pod from a node; nothing where there is more, or it is not well."""
-    kept = (taint for taint in node.spec.taints or () if taint.effect in _KEEPS_AWAY)
-    taints = tuple(taint for taint in kept if not _tolerates(demand.tolerations, taint))
-    if not taints or any(taint.key.startswith(_STATES_OF_THE_NODE) for taint in taints):
-        return ()
-    more = (Toleration(key=one.key, operator="Equal", value=one.value, effect=one.effect) for one in taints)
-    other = msgspec.structs.replace(demand, tolerations=(*demand.tolerations, *more))
-    return () if refuse_host(node, usage, other) else taints
+def find_unselected(node: Node, demand: HostDemand) -> dict[str, str]:
+    """Return the labels of a pod's node selector that a node lacks, or has another value of."""
+    labels = node.labels
+    return {key: value for key, value in demand.selector if labels.get(key) != value}
 
 
-def find_other_affinity(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[NodeTerm, ...]:
-    """Return a pod's required node affinity where that is all that keeps it from a node."""
-    if not demand.terms or any(_holds(term, node) for term in demand.terms):
-        return ()
-    return () if refuse_host(node, usage, msgspec.structs.replace(demand, terms=None)) else demand.terms
-
-
-def find_selector_and_affinity(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[NodeTerm, ...]:
-    """Return a pod's required node affinity where it and the node selector both keep it from a node, and nothing else.
-
-    Either alone would do so as well: nothing where one of them does not.
-    """
-    if not find_other_affinity(node, usage, msgspec.structs.replace(demand, selector=())):
-        return ()
-    return () if _has_selected(node, demand) else demand.terms or ()
-
-
-def find_labels(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[str, ...]:
-    """Name labels that a node has not at all, with which a pod's selector and node affinity would let it in.
-
-    Those are the fewest that do; nothing where one of the selector's would have to be changed.
-    """
-    selected = {key: value for key, value in demand.selector if node.labels.get(key) != value}
-    if any(key in node.labels for key in selected):
-        return ()
-    chosen = _add_labels(node, selected)
-    lacks = [{}, *filter(None, (_find_lacking_labels(term, chosen) for term in demand.terms or ()))]
-    for labels in sorted(lacks, key=len):
-        if not refuse_host(_add_labels(chosen, labels), usage, demand):
-            return tuple(f"{key}={value}" for key, value in sorted({**selected, **labels}.items()))
-    return ()
-
-
-def _add_labels(node: Node, labels: Mapping[str, str]) -> Node:
-    metadata = msgspec.structs.replace(node.metadata, labels={**node.labels, **labels})
-    return msgspec.structs.replace(node, metadata=metadata)
-
-
-def _find_lacking_labels(term: NodeTerm, node: Node) -> dict[str, str]:
-    """Return labels that may be all that a node lacks of a term; none where it has another value of one of them."""
-    expressions = term.match_expressions or ()
-    found = {}
-    for key in {one.key for one in expressions if not meets(one, node.labels)}:
-        value = None if key in node.labels else find_value(key, expressions)
-        if value is None or not is_label(key, value):
-            return {}
-        found[key] = value
-    return found
+def has_affinity(node: Node, demand: HostDemand) -> bool:
+    """Tell whether a node is what a pod's required node affinity asks for, if it has one."""
+    return demand.terms is None or any(_holds(term, node) for term in demand.terms)
 
 
 def find_shortage(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[Shortage, ...]:
@@ -220,17 +166,6 @@ def _is_tolerated(taint: Taint, by: Toleration) -> bool:
     if by.effect not in {"", taint.effect} or by.key not in {"", taint.key}:
         return False
     return by.operator == "Exists" or (by.operator in {"", "Equal"} and by.value == taint.value)
-
-
-def _matches(node: Node, demand: HostDemand) -> bool:
-    if not _has_selected(node, demand):
-        return False
-    return demand.terms is None or any(_holds(term, node) for term in demand.terms)
-
-
-def _has_selected(node: Node, demand: HostDemand) -> bool:
-    labels = node.labels
-    return all(labels.get(key) == value for key, value in demand.selector)
 
 
 def _holds(term: NodeTerm, node: Node) -> bool:

@@ -3,9 +3,8 @@
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from itertools import islice
 
-from gpuloom.engine.explanation.conditions import suggest_tolerations, suggest_uncordon
+from gpuloom.engine.explanation.conditions import suggest_conditions
 from gpuloom.engine.explanation.hosts import Shortages, suggest_less
-from gpuloom.engine.explanation.labels import Condition, suggest_labels
 from gpuloom.engine.explanation.leaving import tell_leaving
 from gpuloom.engine.explanation.values import PodName, Remedy
 from gpuloom.web.views.hosts import CardsApart, Hosts
@@ -22,30 +21,11 @@ def find_host_remedies(
     kept = source.state.nominations.nodes_kept_from(pod.metadata.uid, pod.priority)
     names = [name for name in cards.fitting if name not in kept]
     short = {name: lacks for name, lacks in shortages.items() if name not in kept}
-    remedies = [*suggest_uncordon((yield from hosts.find_cordoned(source, names)))]
-    remedies += suggest_tolerations((yield from hosts.find_untolerated(source, names)))
-    remedies += yield from _find_labels(source, hosts, names)
-    remedies += suggest_less(short)
+    obstacles = yield from hosts.find_obstacles(source, names)
+    nodes = source.state.nodes
+    labels_of = {name: nodes[name].labels for name in obstacles if name in nodes}
+    remedies = (*suggest_conditions(obstacles, labels_of), *suggest_less(short))
     return (*remedies, *_suggest_leaving(source, (yield from hosts.find_enough(source, short))))
-
-
-def _find_labels(source: Source, hosts: Hosts, names: Sequence[str]) -> Generator[None, None, Sequence[Remedy]]:
-    """Say with which labels, or without which condition on them, nodes would take the pod; two where one is not all."""
-    found = [
-        *_suggest_labels(source, "nodeSelector", (yield from hosts.find_missing_labels(source, names))),
-        *_suggest_labels(source, "required node affinity", (yield from hosts.find_other_affinity(source, names))),
-    ]
-    if found:
-        return found
-    missing = yield from hosts.find_selector_and_affinity(source, names)
-    return [*_suggest_labels(source, "nodeSelector and required node affinity", missing)]
-
-
-def _suggest_labels(source: Source, condition: Condition, missing: Mapping[str, Sequence[str]]) -> Iterator[Remedy]:
-    """Say how the nodes would take the pod that a condition alone keeps from it; by node the labels that it lacks."""
-    if missing:
-        nodes = source.state.nodes
-        yield suggest_labels(condition, missing, {name: nodes[name].labels for name in missing if name in nodes})
 
 
 def _suggest_leaving(source: Source, enough: Mapping[str, Sequence[str]]) -> Iterator[Remedy]:

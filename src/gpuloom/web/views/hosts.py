@@ -4,7 +4,7 @@ from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import nsmallest
 from itertools import islice
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -15,19 +15,14 @@ from gpuloom.engine.hostfit.demand import HostDemand, read_host_demand
 from gpuloom.engine.hostfit.filters import (
     Shortage,
     count_host_room,
-    find_cordon,
     find_enough,
     find_further_refusals,
-    find_labels,
-    find_missing_labels,
-    find_other_affinity,
-    find_selector_and_affinity,
     find_shortage,
-    find_untolerated,
     refuse_host,
     tells_amounts,
     uncordon,
 )
+from gpuloom.engine.hostfit.obstacles import Obstacles, find_obstacles
 from gpuloom.engine.hostfit.usage import NodeUsage
 from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.scoring.weights import PolicyError
@@ -40,7 +35,7 @@ from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
 from gpuloom.scheduler.pods.pending import KEEPING, read_last_words
 from gpuloom.web.views.source import Source
 from gpuloom.wire.hostpods import HostPod
-from gpuloom.wire.objects import Node, Pod, Taint
+from gpuloom.wire.objects import Node, Pod
 
 NOT_RECORDED = "a snapshot or recording tells of cards alone: ask the running scheduler"
 NOT_READ = "the scheduler has not seen the whole pod yet: ask again"
@@ -58,7 +53,6 @@ _MOST_CLEARED = 8
 _ENOUGH_NODES = 100
 """With so many nodes that take a pod kube-scheduler may stop looking for more (percentageOfNodesToScore)."""
 _Found = TypeVar("_Found")
-_Find = Callable[[Node, NodeUsage, HostDemand], Sequence[_Found]]
 
 
 def tell_kept(nodes: Collection[str]) -> Sequence[str]:
@@ -119,58 +113,18 @@ class Hosts:
 
     def find_shortages(
         self, source: Source, names: Collection[str]
-    ) -> Generator[None, None, dict[str, Sequence[Shortage]]]:
+    ) -> Generator[None, None, Mapping[str, Sequence[Shortage]]]:
         """Find in steps the nodes that have too little and lack nothing else; none where any node takes the pod."""
         if self.demand is None or not self._refuse_all(names):
             return {}
         return (yield from _look_at(source, names, self.demand, find_shortage))
 
-    def find_missing_labels(
-        self, source: Source, names: Collection[str]
-    ) -> Generator[None, None, dict[str, Sequence[str]]]:
-        """Find in steps the nodes that labels alone keep from taking the pod, and which."""
-        if self.demand is None or not self.demand.selector:
-            return {}
-        return (yield from _look_at(source, names, self.demand, find_missing_labels))
-
-    def find_cordoned(self, source: Source, names: Collection[str]) -> Generator[None, None, Sequence[str]]:
-        """Find in steps the nodes that would take the pod if they were uncordoned, as they are ready but for that."""
-        if self.demand is None:
-            return ()
-        found = yield from _look_at(source, names, self.demand, find_cordon)
-        return tuple(name for name in found if _is_ready(uncordon(source.state.nodes[name])))
-
-    def find_untolerated(
-        self, source: Source, names: Collection[str]
-    ) -> Generator[None, None, dict[str, Sequence[Taint]]]:
-        """Find in steps the nodes that taints alone keep from taking the pod, and which."""
+    def find_obstacles(self, source: Source, names: Collection[str]) -> Generator[None, None, dict[str, Obstacles]]:
+        """Find in steps the nodes that would take the pod if something were changed, and what."""
         if self.demand is None:
             return {}
-        return (yield from _look_at(source, names, self.demand, find_untolerated))
-
-    def find_other_affinity(
-        self, source: Source, names: Collection[str]
-    ) -> Generator[None, None, dict[str, Sequence[str]]]:
-        """Find in steps the nodes that node affinity alone keeps from taking the pod, and labels that would do."""
-        if self.demand is None or not self.demand.terms:
-            return {}
-        return (yield from self._find_labels(source, names, self.demand, find_other_affinity))
-
-    def find_selector_and_affinity(
-        self, source: Source, names: Collection[str]
-    ) -> Generator[None, None, dict[str, Sequence[str]]]:
-        """Find in steps nodes that selector and affinity both keep from taking the pod, and labels that would help."""
-        if self.demand is None or not (self.demand.selector and self.demand.terms):
-            return {}
-        return (yield from self._find_labels(source, names, self.demand, find_selector_and_affinity))
-
-    def _find_labels(
-        self, source: Source, names: Collection[str], demand: HostDemand, find: _Find[Any]
-    ) -> Generator[None, None, dict[str, Sequence[str]]]:
-        """Find in steps the nodes of which something is found, and the labels, if any, that would do there."""
-        kept = yield from _look_at(source, names, demand, find)
-        labels = yield from _look_at(source, kept, demand, find_labels)
-        return {name: labels.get(name, ()) for name in kept}
+        found = yield from _look_at(source, names, self.demand, find_obstacles)
+        return {name: one for name, one in found.items() if not one.is_cordoned or _runs(source, name)}
 
     def find_enough(self, source: Source, shortages: Shortages) -> Generator[None, None, dict[str, Sequence[str]]]:
         """Find in steps, on the nodes that lack least, pods each of which takes as much as is lacking, by UID."""
@@ -200,12 +154,12 @@ def _look_at(
     source: Source,
     names: Collection[str],
     demand: HostDemand,
-    find: _Find[_Found],
+    find: Callable[[Node, NodeUsage, HostDemand], _Found | None],
     *,
     ready_alone: bool = True,
-) -> Generator[None, None, dict[str, Sequence[_Found]]]:
+) -> Generator[None, None, dict[str, _Found]]:
     """Find something of nodes in steps; those of which there is nothing, or that are not ready, are left out."""
-    found: dict[str, Sequence[_Found]] = {}
+    found: dict[str, _Found] = {}
     for number, name in enumerate(names):
         if number % _NODES_A_STEP == 0:
             yield
@@ -215,6 +169,12 @@ def _look_at(
         if what := find(node, source.state.hosts.on(name), demand):
             found[name] = what
     return found
+
+
+def _runs(source: Source, name: str) -> bool:
+    """Tell whether a cordoned node would run pods if it were opened."""
+    node = source.state.nodes.get(name)
+    return node is not None and _is_ready(uncordon(node))
 
 
 def _is_ready(node: Node) -> bool:
