@@ -325,6 +325,22 @@ async def test_without_the_right_to_evict_the_pod_waits_and_its_nomination_ends(
     await leaves_nobody(site, low)
 
 
+async def test_nobody_more_is_evicted_for_a_pod_that_found_room_meanwhile(site: Site) -> None:
+    holders = [await run(site, f"low-{number}", 3000, 1) for number in range(3)]
+    site.fail("POST", "/eviction", status=503, times=1)
+    high = await submit(site, "high", 6000, 10)
+    await make_room(site, high, "n1")
+    nomination = site.process.state.nominations.find(high.metadata.uid)
+    assert nomination is not None
+    last = next(one for one in holders if one.metadata.uid in nomination.victims)
+    for other in holders:
+        if other is not last:
+            await site.remove(other)
+    assert await site.choose(high, "n1") == "n1"
+    await site.clock.advance(30)
+    assert not site.process.state.is_leaving(last.metadata.uid)
+
+
 async def test_what_failed_is_not_tried_sooner_because_the_pod_is_filtered_again(site: Site) -> None:
     await run(site, "low", 8000, 1)
     site.fail("POST", "/eviction", status=403, times=1000)

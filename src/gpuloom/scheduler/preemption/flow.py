@@ -184,7 +184,9 @@ class PreemptionFlow:
         """Make what raises _StoppedError when nothing may be written for a nomination any more."""
 
         def recheck() -> None:
-            if not self.state.is_in_charge or self.state.nominations.find(nomination.uid) is not nomination:
+            state = self.state
+            has_room = state.cluster.ledger.find(nomination.uid) is not None
+            if has_room or not state.is_in_charge or state.nominations.find(nomination.uid) is not nomination:
                 raise _StoppedError
 
         return recheck

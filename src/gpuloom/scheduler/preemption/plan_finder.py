@@ -90,8 +90,10 @@ class PlanFinder:
         return self._confirm(attempt, plan, host_demand, closed)
 
     def _is_as_shown(self, attempt: PreemptionAttempt, pod: HostPod) -> bool:
-        """Whether the API server shows the pod as the call did: nobody leaves because a call alone says so."""
-        if pod.spec.node_name or not pod.may_preempt or pod.priority != attempt.priority:
+        """Whether the API server shows the pod as the call did, and it has no room: nobody leaves for a call alone."""
+        if pod.spec.node_name or self.state.cluster.ledger.find(attempt.uid) is not None:
+            return False
+        if not pod.may_preempt or pod.priority != attempt.priority:
             return False
         try:
             return self.state.read_demands(pod) == attempt.demands
