@@ -5,9 +5,10 @@ from collections.abc import Callable
 
 import msgspec
 
-from gpuloom.kube.client import KubeClient, go_on
-from gpuloom.kube.errors import ApiError, NotFoundError, TooManyRequestsError
+from gpuloom.kube.client import KubeClient
+from gpuloom.kube.errors import ApiError, ConflictError, NotFoundError, TooManyRequestsError
 from gpuloom.kube.resources import PODS
+from gpuloom.kube.transport import go_on
 from gpuloom.wire.objects import Pod
 
 POLL_S = 0.5
@@ -71,14 +72,17 @@ async def _ask_to_leave(client: KubeClient, pod: Pod, *, waits_for_budgets: bool
     while True:
         try:
             await evict(client, namespace=pod.namespace, name=pod.name, uid=pod.metadata.uid, recheck=recheck)
-        except NotFoundError:
+        except (NotFoundError, ConflictError):
             return
         except TooManyRequestsError as error:
             if not waits_for_budgets:
                 raise NotEvictedError(f"pod {pod.full_name} is not evicted: {error}") from error
             await asyncio.sleep(POLL_S)
         except ApiError as error:
-            raise NotEvictedError(str(error)) from error
+            # Whether it leaves is not known, and asking twice does no harm: no other pod can be meant.
+            if not error.outcome_unknown:
+                raise NotEvictedError(str(error)) from error
+            await asyncio.sleep(POLL_S)
         else:
             return
 

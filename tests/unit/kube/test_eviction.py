@@ -2,11 +2,13 @@
 
 import msgspec
 import pytest
-from unit.kube.scripted import Answer, ScriptedServer, failure, pod, reply
+from unit.kube.scripted import Answer, ScriptedServer, drop, failure, pod, reply
 
 from gpuloom.kube import eviction
 from gpuloom.kube.eviction import NotEvictedError, evict_and_wait
 from gpuloom.wire.objects import Pod
+
+GONE = failure(404, reason="NotFound")
 
 
 @pytest.fixture(autouse=True)
@@ -14,16 +16,33 @@ def _asked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(eviction, "POLL_S", 0.0)
 
 
-async def evict(*answers: Answer) -> None:
+async def evict(*answers: Answer) -> list[str]:
+    """Return what was asked."""
     leaving = msgspec.convert(pod("p"), Pod)
-    async with ScriptedServer(reply({}), *answers) as server, server.client() as client:
+    async with ScriptedServer(*answers) as server, server.client() as client:
         await evict_and_wait(client, leaving, 60.0, waits_for_budgets=False)
+    return [seen.method for seen in server.seen]
 
 
 async def test_a_failed_look_whether_a_pod_is_gone_is_made_again() -> None:
-    await evict(failure(503), failure(404, reason="NotFound"))
+    await evict(reply({}), failure(503), GONE)
 
 
 async def test_a_pod_that_nobody_may_look_at_is_not_known_to_be_gone() -> None:
     with pytest.raises(NotEvictedError, match="whether pod ns/p is gone cannot be told"):
+        await evict(reply({}), failure(403, reason="Forbidden"))
+
+
+async def test_a_pod_whose_name_another_has_by_now_is_gone() -> None:
+    other = {"metadata": {"name": "p", "namespace": "ns", "uid": "of another"}}
+    assert await evict(failure(409, reason="Conflict"), reply(other)) == ["POST", "GET"]
+
+
+@pytest.mark.parametrize("answer", [drop(), failure(503)], ids=["no answer", "503"])
+async def test_a_pod_of_which_nobody_knows_whether_it_was_evicted_is_evicted_again(answer: Answer) -> None:
+    assert await evict(answer, reply({}), GONE) == ["POST", "POST", "GET"]
+
+
+async def test_a_pod_that_nobody_may_evict_is_not_evicted() -> None:
+    with pytest.raises(NotEvictedError, match="eviction of Pod ns/p"):
         await evict(failure(403, reason="Forbidden"))
