@@ -4,9 +4,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, TypeVar
 
-from gpuloom.kube.client import WRITE_DEADLINE_S, KubeClient, go_on
+from gpuloom.kube.client import WRITE_DEADLINE_S, KubeClient
 from gpuloom.kube.errors import ApiError, ConflictError
 from gpuloom.kube.resources import Resource, T
+from gpuloom.kube.transport import go_on
 
 Sleep = Callable[[float], Awaitable[None]]
 """Waits for the given number of seconds."""

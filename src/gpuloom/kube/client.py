@@ -19,7 +19,7 @@ from gpuloom.kube.lists import ListOptions, ListPage, decode_page
 from gpuloom.kube.rate_limiter import RateLimit, RateLimiter
 from gpuloom.kube.resources import PODS, Resource, T
 from gpuloom.kube.stream import WatchLine, read_lines
-from gpuloom.kube.transport import BODY_LIMIT_BYTES, HttpRequest, Transport
+from gpuloom.kube.transport import BODY_LIMIT_BYTES, HttpRequest, Transport, go_on
 from gpuloom.wire.depth import BAD_JSON, decode
 
 WRITE_DEADLINE_S = 4.0
@@ -30,10 +30,6 @@ PAGE_BYTES = 64 * 2**20
 create objects chooses how large they are, and a process has a limit of memory."""
 _LIST_RESTARTS = 3
 _RETRY_FLOOR_S = 0.1
-
-
-def go_on() -> None:
-    """Accept everything."""
 
 
 def log_left_out(target: str, why: str) -> None:
@@ -312,15 +308,15 @@ class KubeClient:
     ) -> bytes:
         """Send; after a 429 that names a delay, wait and send again while the deadline allows it."""
         await self._pace.keep()
-        recheck()
         limit_s = self._timeout_s if timeout_s is None else min(timeout_s, self._timeout_s)
-        return await self._within(limit_s, request, self._obey(request, asyncio.get_running_loop().time() + limit_s))
+        deadline_s = asyncio.get_running_loop().time() + limit_s
+        return await self._within(limit_s, request, self._obey(request, deadline_s, recheck))
 
-    async def _obey(self, request: HttpRequest, deadline_s: float) -> bytes:
+    async def _obey(self, request: HttpRequest, deadline_s: float, recheck: Callable[[], None]) -> bytes:
         clock = asyncio.get_running_loop().time
         while True:
             try:
-                return await self._transport.send(request)
+                return await self._transport.send(request, recheck)
             except TooManyRequestsError as error:
                 if error.retry_after_s is None or clock() + error.retry_after_s >= deadline_s:
                     raise

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gpuloom.kube.annotations import Annotations, change_annotations
-from gpuloom.kube.client import KubeClient, go_on
+from gpuloom.kube.client import KubeClient
 from gpuloom.kube.resources import NODES
+from gpuloom.kube.transport import go_on
 from gpuloom.wire.keys import NODE_CORDON, NODE_DEFRAG, NODE_MOVING
 from gpuloom.wire.objects import Node
 from gpuloom.wire.words import decode_list, encode_list

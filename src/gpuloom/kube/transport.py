@@ -5,7 +5,7 @@ Verbs, deadlines and retries are in :mod:`gpuloom.kube.client`.
 
 import os
 import ssl
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Self
@@ -31,6 +31,10 @@ _HEADERS = {
     # Compressing costs the API server more than the bytes cost the cluster's network.
     "Accept-Encoding": "identity",
 }
+
+
+def go_on() -> None:
+    """Accept everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,26 +75,31 @@ class Transport:
         """The URL of whoever is asked."""
         return self._credentials.server
 
-    async def send(self, request: HttpRequest) -> bytes:
-        """Send and read the whole reply; raises :class:`ApiError`."""
-        async with self.open(request) as reply:
+    async def send(self, request: HttpRequest, recheck: Callable[[], None] = go_on) -> bytes:
+        """Send and read the whole reply; raises :class:`ApiError`, and what ``recheck`` raises right before sending."""
+        async with self.open(request, recheck=recheck) as reply:
             return await _read_body(reply, request, request.most_bytes)
 
     @asynccontextmanager
-    async def open(self, request: HttpRequest, *, silence_s: float | None = None) -> AsyncIterator[Reply]:
+    async def open(
+        self, request: HttpRequest, *, silence_s: float | None = None, recheck: Callable[[], None] = go_on
+    ) -> AsyncIterator[Reply]:
         """Send and give the successful reply with its body unread; errors in reading it become :class:`ApiError` too.
 
         ``silence_s`` bounds the time to connect and the time between two reads.
         """
         try:
             access = await self._access(request)
+            recheck()
             async with self._exchange(request, access, silence_s) as reply:
                 if reply.status != 401:
                     yield await _check(reply, request)
                     return
                 refusal = await _read_error(reply, request)
             self._renew(access, refusal)
-            async with self._exchange(request, await self._access(request), silence_s) as reply:
+            access = await self._access(request)
+            recheck()
+            async with self._exchange(request, access, silence_s) as reply:
                 yield await _check(reply, request)
         except ssl.SSLCertVerificationError as error:
             # The authority may have been replaced; nothing was sent, and the next request believes what is there now.

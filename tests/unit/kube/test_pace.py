@@ -3,10 +3,14 @@
 import asyncio
 
 import pytest
-from unit.kube.scripted import FakeTime, ScriptedServer, hang, pod, pod_list, reply
+from unit.kube.scripted import FakeTime, ScriptedServer, failure, hang, pod, pod_list, reply
 
 from gpuloom.kube import PODS, RateLimit, UnreachableError
 from gpuloom.kube.rate_limiter import RateLimiter
+
+
+class NotWantedError(Exception):
+    pass
 
 
 async def spend(limit: RateLimit, calls: int, time: FakeTime) -> RateLimiter:
@@ -84,15 +88,44 @@ async def test_a_write_that_is_not_wanted_any_more_after_its_turn_has_come_is_no
     time = FakeTime()
 
     def object_() -> None:
-        raise InterruptedError(f"after {time.slept_s}")
+        raise NotWantedError(f"after {time.slept_s}")
 
     server = ScriptedServer(reply(pod("p")))
     async with server, server.client(rate_limit=RateLimit(0.001, 1), sleep=time.sleep) as client:
         await client.get(PODS, "p", namespace="ns")
-        with pytest.raises(InterruptedError, match=r"after \[\d"):
+        with pytest.raises(NotWantedError, match=r"after \[\d"):
             await client.patch(PODS, "p", {}, namespace="ns", recheck=object_)
-        with pytest.raises(InterruptedError):
+        with pytest.raises(NotWantedError):
             await client.bind(namespace="ns", name="p", uid="u", node="n", annotations={}, labels={}, recheck=object_)
+    assert len(server.seen) == 1
+
+
+async def test_a_write_that_is_not_wanted_any_more_when_the_server_allows_it_again_is_not_sent() -> None:
+    """binding 5."""
+    time = FakeTime()
+
+    def object_() -> None:
+        if time.slept_s:
+            raise NotWantedError
+
+    busy = failure(429, headers={"Retry-After": "1"})
+    async with ScriptedServer(busy, reply(pod("p"))) as server, server.client(sleep=time.sleep) as client:
+        with pytest.raises(NotWantedError):
+            await client.patch(PODS, "p", {}, namespace="ns", recheck=object_)
+    assert len(server.seen) == 1
+
+
+async def test_a_write_that_is_not_wanted_any_more_is_not_sent_with_other_credentials() -> None:
+    """binding 5."""
+    refusal, is_wanted = failure(401), [True, False]
+
+    def object_() -> None:
+        if not is_wanted.pop(0):
+            raise NotWantedError
+
+    async with ScriptedServer(refusal, reply(pod("p"))) as server, server.client(token="t") as client:
+        with pytest.raises(NotWantedError):
+            await client.patch(PODS, "p", {}, namespace="ns", recheck=object_)
     assert len(server.seen) == 1
 
 

@@ -9,10 +9,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from gpuloom.kube.client import KubeClient, go_on
+from gpuloom.kube.client import KubeClient
 from gpuloom.kube.cordons import close_for_moves, open_after_moves
 from gpuloom.kube.errors import ApiError
 from gpuloom.kube.eviction import POLL_S, NotEvictedError, evict_and_wait
+from gpuloom.kube.transport import go_on
 from gpuloom.scheduler.defragmentation.cluster import OWNED_PODS, OwnedPod
 from gpuloom.wire.keys import NODE_DEFRAG
 

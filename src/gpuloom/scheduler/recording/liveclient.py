@@ -11,8 +11,8 @@ from typing import Any, Literal
 import msgspec
 
 from gpuloom.kube import PODS, ApiError, EventRecorder, KubeClient, Message, Resource
-from gpuloom.kube.client import go_on
 from gpuloom.kube.resources import T
+from gpuloom.kube.transport import go_on
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.recording.header import write_time
 from gpuloom.scheduler.recording.replayclient import Effects

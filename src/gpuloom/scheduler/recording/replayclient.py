@@ -7,9 +7,9 @@ from typing import Any, Literal, Self
 import msgspec
 
 from gpuloom.kube import PODS, ApiError, EventRecorder, KubeClient, Message, NotFoundError, Resource, UnreachableError
-from gpuloom.kube.client import go_on
 from gpuloom.kube.errors import Status, error_of_status
 from gpuloom.kube.resources import T
+from gpuloom.kube.transport import go_on
 from gpuloom.wire.depth import BAD_JSON, decode
 
 _Key = tuple[str, str, str]

@@ -17,7 +17,7 @@ import structlog
 from gpuloom.engine.state.unserved import UnservedPods
 from gpuloom.kube import NODES, WRITE_DEADLINE_S, ApiError, ConflictError, KubeClient, NotFoundError
 from gpuloom.kube.annotations import Annotations, change_annotations, swap_annotations
-from gpuloom.kube.client import go_on
+from gpuloom.kube.transport import go_on
 from gpuloom.scheduler.bind.nodelock.ownercheck import OWNER_CHECK_S, LockOwnerCheck
 from gpuloom.scheduler.bind.nodelock.queue import COMMON_LOCK, LockQueue, LockTicket
 from gpuloom.scheduler.clocks import Clocks
