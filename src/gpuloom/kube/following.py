@@ -4,27 +4,46 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from gpuloom.kube.client import KubeClient
-from gpuloom.kube.reflector import Applied, Deleted, InitialListBegins, InitialListComplete, InitialObject, Reflector
+from gpuloom.kube.reflector import (
+    Applied,
+    Deleted,
+    InitialListBegins,
+    InitialListComplete,
+    InitialObject,
+    Reflector,
+    ReflectorTiming,
+    Unreadable,
+)
 from gpuloom.kube.resources import Resource, T
 
 
 async def follow_object(
-    client: KubeClient, resource: Resource[T], name: str, *, namespace: str = ""
+    client: KubeClient,
+    resource: Resource[T],
+    name: str,
+    *,
+    namespace: str = "",
+    timing: ReflectorTiming = ReflectorTiming(),  # noqa: B008 - frozen
 ) -> AsyncGenerator[T | None, None]:
     """Yield one object whenever it changes, None when it does not exist; endless, close it with ``aclosing``.
 
-    An account needs no more than the right to list and watch this one name.
+    One that exists and cannot be read is not told of: what was yielded last stays the last that is known. An account
+    needs no more than the right to list and watch this one name.
     """
-    reflector = Reflector(client, resource, namespace=namespace, field_selector=f"metadata.name={name}")
+    selector = f"metadata.name={name}"
+    reflector = Reflector(client, resource, namespace=namespace, field_selector=selector, timing=timing)
     listed: T | None = None
+    is_there = False
     async with aclosing(reflector.events()) as events:
         async for event in events:
             match event:
                 case InitialListBegins():
-                    listed = None
+                    listed, is_there = None, False
                 case InitialObject(object=found):
-                    listed = found
-                case InitialListComplete():
+                    listed, is_there = found, True
+                case Unreadable():
+                    is_there = True
+                case InitialListComplete() if listed is not None or not is_there:
                     yield listed
                 case Applied(object=found):
                     yield found

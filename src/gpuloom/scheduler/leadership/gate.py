@@ -17,14 +17,10 @@ from gpuloom.engine.state.ledger import ReservationStatus
 from gpuloom.kube import (
     LEASES,
     WRITE_DEADLINE_S,
-    Applied,
-    Deleted,
-    InitialListComplete,
-    InitialObject,
     KubeClient,
-    Reflector,
     ReflectorTiming,
 )
+from gpuloom.kube.following import follow_object
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.leadership.lease import LeaseState, Term
 from gpuloom.scheduler.leadership.rivals import RivalLeases
@@ -151,7 +147,8 @@ class LeadershipGate:
         self._wake()
         # Capacity may have been freed while this process was not to requeue pods.
         self._state.capacity_freed.set()
-        _log.info("in charge", term=self._term)
+        term = self._term
+        _log.info("in charge", **({"holder": term.holder, "transitions": term.transitions} if term else {}))
 
     def _adopt_nominations(self) -> None:
         known = list(self._state.nominations)
@@ -177,35 +174,13 @@ class LeadershipGate:
             self.check()
 
     async def _watch(self, client: KubeClient) -> None:
-        name = self._settings.leader_elect_resource_name
-        reflector = Reflector(
-            client,
-            LEASES,
-            namespace=self._settings.leader_elect_resource_namespace,
-            field_selector=f"metadata.name={name}",
-            timing=ReflectorTiming(silence_s=SILENCE_S, ceiling_s=LOOK_AGAIN_S),
-        )
-        listed: Lease | None = None
-        async with aclosing(reflector.events()) as events:
-            async for event in events:
-                match event:
-                    case InitialObject(object=lease):
-                        listed = lease
-                    case InitialListComplete():
-                        self.observe(listed)
-                        if self._observer is not None:
-                            self._observer.on_list(LEASES.kind, [] if listed is None else [listed])
-                        listed = None
-                    case Applied(object=lease):
-                        self.observe(lease)
-                        self._tell_observer(lease)
-                    case Deleted(object=lease):
-                        self.observe(None)
-                        self._tell_observer(lease, is_gone=True)
-
-    def _tell_observer(self, lease: Lease, *, is_gone: bool = False) -> None:
-        if self._observer is not None:
-            self._observer.on_change(LEASES.kind, lease, is_gone=is_gone)
+        name, namespace = self._settings.leader_elect_resource_name, self._settings.leader_elect_resource_namespace
+        timing = ReflectorTiming(silence_s=SILENCE_S, ceiling_s=LOOK_AGAIN_S)
+        async with aclosing(follow_object(client, LEASES, name, namespace=namespace, timing=timing)) as leases:
+            async for lease in leases:
+                self.observe(lease)
+                if self._observer is not None:
+                    self._observer.on_list(LEASES.kind, [] if lease is None else [lease])
 
     def _follow(self, lease: LeaseState, now: float) -> None:
         term = lease.term(now)
