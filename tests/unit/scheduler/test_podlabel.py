@@ -1,6 +1,7 @@
 """Labels that follow a binding give way to what is more urgent (binding 1)."""
 
-from typing import cast
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 import msgspec
 from unit.scheduler.listening import Listening
@@ -15,11 +16,23 @@ from gpuloom.wire.objects import Pod
 PODS = 3 * MOST_WHEN_BUSY
 
 
+class Client(Listening):
+    """One beside which something happens at each write."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.then: Callable[[], None] = lambda: None
+
+    async def patch(self, _resource: object, name: str, _body: Mapping[str, Any], **_options: object) -> None:
+        await super().patch(_resource, name, _body, **_options)
+        self.then()
+
+
 class Setting:
     """A labeller that was told of many bound pods at second 0."""
 
     def __init__(self) -> None:
-        self.client = Listening()
+        self.client = Client()
         self.now = 0.0
         state = SchedulerState(SchedulerSettings())
         clocks = Clocks(monotonic=lambda: self.now)
@@ -29,6 +42,7 @@ class Setting:
             pod = msgspec.convert({"metadata": metadata, "spec": {"nodeName": "n1"}}, Pod)
             state.pods[pod.metadata.uid] = pod
             self.labeller.note(pod, "n1")
+            self.pod = pod
 
 
 async def test_while_pods_are_bound_few_labels_are_written() -> None:
@@ -42,3 +56,11 @@ async def test_when_no_pod_was_bound_for_a_while_all_labels_are_written() -> Non
     s.now = BUSY_S
     await s.labeller.label()
     assert len(s.client.patched) == PODS
+
+
+async def test_when_pods_are_bound_again_meanwhile_no_more_labels_are_written() -> None:
+    s = Setting()
+    s.now = BUSY_S
+    s.client.then = lambda: s.labeller.note(s.pod, "n1")
+    await s.labeller.label()
+    assert len(s.client.patched) == MOST_WHEN_BUSY

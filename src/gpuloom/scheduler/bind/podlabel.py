@@ -60,14 +60,18 @@ class PodLabeller:
 
     async def label(self) -> None:
         """Label the pods that the watch has shown bound, few of them while others are being bound."""
-        is_busy = self.clocks.monotonic() - self._noted < BUSY_S
-        for uid, node in list(self._pending.items())[: MOST_WHEN_BUSY if is_busy else None]:
+        for looked_at, (uid, node) in enumerate(list(self._pending.items())):
+            if looked_at >= MOST_WHEN_BUSY and self._is_busy():
+                return
             pod = self.state.pods.get(uid)
             if pod is not None and not pod.spec.node_name:
                 continue
             del self._pending[uid]
             if pod is not None and VGPU_NODE not in pod.labels and not self.state.obstacle:
                 await self._patch(pod, node)
+
+    def _is_busy(self) -> bool:
+        return self.clocks.monotonic() - self._noted < BUSY_S
 
     async def _patch(self, pod: Pod, node: str) -> None:
         body = {"metadata": {"labels": label_of(node)}}
