@@ -7,7 +7,9 @@ from unittest.mock import Mock
 
 import pytest
 
+from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.recording.header import JsonLine
+from gpuloom.scheduler.recording.liveclient import RecordedCall
 from gpuloom.scheduler.recording.rotation import KEPT_FILES, RotatedFile
 from gpuloom.scheduler.recording.writer import RecordingWriter
 
@@ -42,6 +44,14 @@ async def test_what_does_not_fit_is_counted_and_said(tmp_path: Path) -> None:
         writer.write({"type": "RECONCILE"})
     assert lost > 0
     assert {"type": "LOST", "count": lost} in read(tmp_path / "r")
+
+
+async def test_each_line_of_a_call_without_a_place_is_counted(tmp_path: Path) -> None:
+    async with RecordingWriter(tmp_path / "r", queue_lines=1) as writer:
+        call = RecordedCall(writer, Clocks())
+        call.begin()
+        call.end({"type": "FILTER"}, {"type": "WRITEFAILED"}, {"type": "RECONCILE"})
+    assert writer.lost == 3
 
 
 async def test_place_that_was_never_filled_holds_nothing_back_at_the_end(tmp_path: Path) -> None:

@@ -43,6 +43,9 @@ class RecordedCall:
         if self.slot is not None:
             self.writer.fill(self.slot, *lines)
             self.slot = None
+        elif self.time and not self.is_abandoned:
+            # The missing place has counted as one.
+            self.writer.lose(max(len(lines) - 1, 0))
 
     def abandon(self) -> None:
         """Leave the call out: its answer will never be known, and its open place would delay all later lines."""

@@ -25,7 +25,6 @@ from gpuloom.wire.keys import (
 from gpuloom.wire.objects import Container, KubeObject, Node, NodeSpec, NodeStatus, ObjectMeta, Pod, PodSpec, PodStatus
 
 _PREFIXES = ("hami.io/", "nvidia.com/")
-_TO_ALLOCATE = "-devices-to-allocate"
 _PLUGIN = (COMPONENT_LABEL, PLUGIN_COMPONENT)
 
 
@@ -37,6 +36,7 @@ class Projection:
         self._labels = {POD_GROUP_LABEL, VGPU_NODE, *settings.node_labels, *catalog.node_labels}
         self._keys = {*catalog.node_keys, *catalog.pod_keys, NODE_SERVES}
         self._owned = settings.owned_annotations
+        self._to_allocate = {profile.write.to_allocate for profile in catalog}
 
     def project(self, item: KubeObject) -> dict[str, Any]:
         """Return the object as JSON values, without its kind."""
@@ -80,9 +80,16 @@ class Projection:
             ),
             status=PodStatus(
                 phase=pod.status.phase,
-                start_time=pod.status.start_time if is_foreign(pod) or _may_wait_for_plugin(pod) else None,
+                start_time=pod.status.start_time if is_foreign(pod) or self._may_wait_for_plugin(pod) else None,
                 init_container_statuses=pod.status.init_container_statuses,
             ),
+        )
+
+    def _may_wait_for_plugin(self, pod: Pod) -> bool:
+        """Tell whether it depends on the kubelet's answer if the pod keeps its node busy (binding 9)."""
+        phase = pod.annotations.get(BIND_PHASE)
+        return phase == PHASE_ALLOCATING or (
+            phase == PHASE_SUCCESS and len(self._to_allocate & pod.annotations.keys()) > 1
         )
 
     def _cut_metadata(self, metadata: ObjectMeta) -> ObjectMeta:
@@ -108,12 +115,6 @@ class Projection:
 
     def _is_kept(self, key: str) -> bool:
         return key in self._keys or key.startswith(_PREFIXES) or key in self._owned
-
-
-def _may_wait_for_plugin(pod: Pod) -> bool:
-    """Whether it depends on the kubelet's answer if the pod keeps its node busy (binding 9)."""
-    phase, lists = pod.annotations.get(BIND_PHASE), [key for key in pod.annotations if key.endswith(_TO_ALLOCATE)]
-    return phase == PHASE_ALLOCATING or (phase == PHASE_SUCCESS and len(lists) > 1)
 
 
 def _cut_containers(containers: Iterable[Container] | None) -> list[Container] | None:

@@ -88,12 +88,12 @@ class RecordingWriter:
         if slot := self.open_slot():
             self.fill(slot, *lines)
         else:
-            self._lose(len(lines) - 1)
+            self.lose(len(lines) - 1)
 
     def open_slot(self) -> LineSlot | None:
         """Keep a place for lines; None when there is none, which counts as a lost line."""
         if len(self._queue) >= self.queue_lines:
-            self._lose(1)
+            self.lose(1)
             return None
         if self._unsaid:
             self._append(LineSlot(_encode({"type": "LOST", "count": self._unsaid})))
@@ -124,7 +124,8 @@ class RecordingWriter:
         self._queue.append(slot)
         self._idle.clear()
 
-    def _lose(self, count: int) -> None:
+    def lose(self, count: int) -> None:
+        """Count lines that are left out."""
         self.lost += count
         self._unsaid += count
 
@@ -149,7 +150,7 @@ class RecordingWriter:
             await asyncio.to_thread(self._file.append, pieces)
         except OSError as error:
             self._is_broken = True
-            self._lose(len(ready))
+            self.lose(len(ready))
             self._complain(error)
         else:
             self._is_broken = self._is_broken and not pieces
