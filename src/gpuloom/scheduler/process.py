@@ -65,7 +65,7 @@ class SchedulerProcess:
     async def __aenter__(self) -> Self:
         """Start serving and watching.
 
-        Raises ServerError when an address or the certificate cannot be used; nothing is left running then.
+        Raises CannotServeError when an address or the certificate cannot be used; nothing is left running then.
         """
         parts = self._parts
         async with AsyncExitStack() as stack:

@@ -51,7 +51,10 @@ _STATUS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One path: what it tells, the kind of the answer or, of a list, of its items, and what may be said with it."""
+    """One path: what it tells, the kind of the answer or, of a list, of its items, and what may be said with it.
+
+    id  which clients call it by, where another path has an answer of the same kind
+    """
 
     path: str
     summary: str
@@ -60,6 +63,7 @@ class Operation:
     parameters: tuple[str, ...] = ()
     is_list: bool = False
     method: str = "get"
+    id: str = ""
 
     @property
     def answer_kind(self) -> str:
@@ -81,7 +85,7 @@ OPERATIONS: Final = (
     Operation("/nodes/{node}", "A node and its cards with who is on them", "NodeDetail", NodeDetail),
     Operation("/cards", "Cards and what of them is allocated", "Card", CardView, is_list=True),
     Operation("/cards/{uuid}", "A card with who is on it", "Card", CardView),
-    Operation("/cards/{node}/{index}", "The same, by its place", "Card", CardView),
+    Operation("/cards/{node}/{index}", "The same, by its place", "Card", CardView, id="getCardAt"),
     Operation("/pods", "Pods that have cards", "CardPod", PodView, _OFTEN, is_list=True),
     Operation("/pending", "Pods that wait for cards, and why", "PendingPod", PendingView, _OFTEN, is_list=True),
     Operation("/nominations", "Pods for which room is being made", "Nomination", NominationView, _OFTEN, is_list=True),
@@ -137,7 +141,7 @@ def _describe(operation: Operation) -> dict[str, Any]:
         head["required"] = ["kind", "apiVersion", "items"]
         head["properties"] |= {"items": {"type": "array", "items": schema}}
     described = {
-        "operationId": f"{operation.method}{operation.answer_kind}",
+        "operationId": operation.id or f"{operation.method}{operation.answer_kind}",
         "summary": operation.summary,
         "parameters": [*_name_places(operation.path), *map(_name_parameter, operation.parameters)],
         "responses": _answer_with(head if operation.is_list else {"allOf": [schema, head]}),

@@ -200,7 +200,8 @@ async def test_a_loop_that_lets_others_wait_is_shown(empty: Site) -> None:
 
 async def test_a_profile_of_no_number_of_seconds_is_a_bad_request(empty: Site) -> None:
     await empty.start(dataclasses.replace(DEFAULTS, profiling=True))
-    assert await get_status(empty, "/debug/pprof/profile?seconds=many") == 400
+    for seconds in ("many", "nan"):
+        assert await get_status(empty, f"/debug/pprof/profile?seconds={seconds}") == 400
 
 
 async def test_nobody_is_profiled_without_demand(site: Site) -> None:

@@ -57,6 +57,8 @@ async def test_the_description_of_the_api_is_open_to_everybody_and_complete(page
     assert named <= set(components)
     served = {route.path.removeprefix("/api/v1") for route in api_routes(pages) if route.path.startswith("/api/v1/")}
     assert set(document["paths"]) == served
+    ids = [way["operationId"] for path in document["paths"].values() for way in path.values()]
+    assert len(set(ids)) == len(ids)
     assert components["PodView"]["properties"]["standing"] == {"enum": ["bound", "reserved"]}
     assert components["Held"]["properties"]["decidedAt"]["format"] == "date-time"
     assert components["NominationView"]["properties"]["since"]["format"] == "date-time"

@@ -1,4 +1,4 @@
-"""What a decision writes on its pod, and reading it back (wire protocol 3.1, scheduler 4.2 step 9, vendors 1.7)."""
+"""What a decision writes on its pod (wire protocol 3.1, scheduler 4.2 step 9, vendors 1.7)."""
 
 from collections.abc import Iterable, Mapping
 

@@ -229,7 +229,7 @@ class PodScheduler:
         return taking or frozenset()
 
     def place_ahead(self, demands: Demands) -> Iterator[None]:
-        """Try nodes ahead of a question, a few of them between two steps; see :meth:`VendorScheduler.try_nodes`."""
+        """Try nodes ahead of a question, a few of them between two steps; see :meth:`VendorScheduler.place_ahead`."""
         headrooms = self._share(demands)
         for word, demand in demands.items():
             yield from self.by_vendor[word].place_ahead(demand, headrooms.get(word))

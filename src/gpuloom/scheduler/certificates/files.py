@@ -37,6 +37,7 @@ class FileCertificates:
         try:
             pair = self._read()
             if pair == self._read_last:
+                self._complaint = ""
                 return
             self._read_last = pair
             self.presented.use(pair, self._place)

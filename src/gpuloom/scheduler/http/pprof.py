@@ -6,6 +6,7 @@ Nothing is traced but while somebody asks.
 import asyncio
 import cProfile
 import io
+import math
 import pstats
 import sys
 import time
@@ -92,6 +93,8 @@ async def _show_stalls(request: web.Request) -> web.Response:
 def _read_seconds(request: web.Request) -> float:
     try:
         seconds = float(request.query.get("seconds", _DEFAULT_S))
-    except ValueError as error:
-        raise web.HTTPBadRequest(text="seconds is no number") from error
+    except ValueError:
+        seconds = math.nan
+    if math.isnan(seconds):
+        raise web.HTTPBadRequest(text="seconds is no number")
     return min(max(seconds, 0.0), _LONGEST_S)

@@ -143,7 +143,7 @@ class NodePointer:
         if not isinstance(pod, HostPod) or not self.state.hosts.is_complete:
             return ""
         demand = read_host_demand(pod, self.state.hosts.ignored)
-        kept = {one.node for one in self.state.nominations.that_bind(uid, priority)}
+        kept = self.state.nominations.nodes_kept_from(uid, priority)
         taking = await time_slice.finish(self.state.pod_scheduler.find_taking(waiting.demands))
         promised = self.offered.find_promised(self.clocks.monotonic())
         for name in sorted(taking - kept, key=lambda name: (name in promised, name)):

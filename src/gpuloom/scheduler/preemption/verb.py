@@ -49,7 +49,7 @@ class PreemptVerb:
             raise PreemptError(f"pod {pod.full_name}: {error}") from error
         if not demands:
             return args.victims
-        kept = self.finder.kept_nodes(pod.metadata.uid, pod.priority)
+        kept = self.state.nominations.nodes_kept_from(pod.metadata.uid, pod.priority)
         going = {node: one.uids for node, one in args.victims.items() if node not in kept and self._is_known(node)}
         planner = PreemptionPlanner(
             self.state.pod_scheduler,

@@ -1,1 +1,1 @@
-"""What each page shows: from a question to a :class:`~gpuloom.web.dashboard.regions.Page`, one function a page."""
+"""What each page shows, one function a page: from a question to a ``DashboardPage``."""
