@@ -135,7 +135,7 @@ def _read_file(file: Path) -> KubeConfig:
 
 
 class _Merged:
-    """Several files seen as one; every entry remembers its folder, because its paths are relative to that."""
+    """Several files seen as one; every entry remembers its own, because its paths are relative to that."""
 
     def __init__(self, configs: Sequence[tuple[Path, KubeConfig]]) -> None:
         self._files = ", ".join(str(file) for file, _ in configs)
@@ -144,38 +144,40 @@ class _Merged:
         self._clusters: dict[str, tuple[Path, ClusterEntry]] = {}
         self._users: dict[str, tuple[Path, UserEntry]] = {}
         for file, config in configs:
-            folder = file.absolute().parent
             for context in config.contexts or []:
                 self._contexts.setdefault(context.name, context.context or Context())
             for cluster in config.clusters or []:
-                self._clusters.setdefault(cluster.name, (folder, cluster.cluster or ClusterEntry()))
+                self._clusters.setdefault(cluster.name, (file, cluster.cluster or ClusterEntry()))
             for user in config.users or []:
-                self._users.setdefault(user.name, (folder, user.user or UserEntry()))
+                self._users.setdefault(user.name, (file, user.user or UserEntry()))
 
     def login(self, context_name: str | None) -> Login:
         wanted = context_name or self._current
         if not wanted:
             raise CredentialsError(f"the kubeconfig {self._files} has no current-context: set one or name a context")
         context = self._find(self._contexts, "context", wanted)
-        folder, cluster = self._find(self._clusters, "cluster", context.cluster)
-        user_folder, user = self._find(self._users, "user", context.user) if context.user else (folder, UserEntry())
+        file, cluster = self._find(self._clusters, "cluster", context.cluster)
+        user_file, user = self._find(self._users, "user", context.user) if context.user else (file, UserEntry())
         if cluster.proxy_url:
             raise CredentialsError(
-                f"cluster {context.cluster!r} in {self._files} asks for proxy-url {cluster.proxy_url!r}, which gpuloom "
+                f"cluster {context.cluster!r} in {file} asks for proxy-url {cluster.proxy_url!r}, which gpuloom "
                 "does not support: name a server that is reachable directly"
             )
         if not cluster.server:
-            raise CredentialsError(f"cluster {context.cluster!r} in {self._files} has no server: set its URL")
-        _refuse_unsupported(context.user, user)
+            raise CredentialsError(f"cluster {context.cluster!r} in {file} has no server: set its URL")
+        _refuse_unsupported(user_file, context.user, user)
         tls = TlsSettings(
-            ca=_pem(folder, cluster.certificate_authority, cluster.certificate_authority_data, "certificate-authority"),
-            certificate=_pem(user_folder, user.client_certificate, user.client_certificate_data, "client-certificate"),
-            key=_pem(user_folder, user.client_key, user.client_key_data, "client-key"),
+            ca=_pem(file, cluster.certificate_authority, cluster.certificate_authority_data, "certificate-authority"),
+            certificate=_pem(user_file, user.client_certificate, user.client_certificate_data, "client-certificate"),
+            key=_pem(user_file, user.client_key, user.client_key_data, "client-key"),
             insecure=cluster.insecure_skip_tls_verify,
             server_name=cluster.tls_server_name,
         )
-        source = _proof_source(user_folder, user, context.user, cluster)
-        return Login(cluster.server, tls, source, context.namespace or "default")
+        source = _proof_source(user_file, user, context.user, cluster)
+        try:
+            return Login(cluster.server, tls, source, context.namespace or "default")
+        except CredentialsError as error:
+            raise CredentialsError(f"cluster {context.cluster!r} in {file}: {error}") from None
 
     def _find(self, entries: Mapping[str, E], what: str, name: str) -> E:
         try:
@@ -185,49 +187,51 @@ class _Merged:
             raise CredentialsError(f"no {what} {name!r} in the kubeconfig {self._files}; there are: {known}") from None
 
 
-def _refuse_unsupported(name: str, user: UserEntry) -> None:
+def _refuse_unsupported(file: Path, name: str, user: UserEntry) -> None:
     asked = {"as": user.impersonate, "username": user.username, "auth-provider": user.auth_provider}
     for key, value in asked.items():
         if value:
             raise CredentialsError(
-                f"user {name!r} uses {key}, which gpuloom does not support: use a token, a client certificate or exec"
+                f"user {name!r} in {file} uses {key}, which gpuloom does not support: "
+                "use a token, a client certificate or exec"
             )
 
 
-def _proof_source(folder: Path, user: UserEntry, name: str, cluster: ClusterEntry) -> ProofSource:
+def _proof_source(file: Path, user: UserEntry, name: str, cluster: ClusterEntry) -> ProofSource:
     if user.token_file:
-        return TokenFile(folder / user.token_file)
+        return TokenFile(_beside(file, user.token_file))
     if user.token:
         return FixedProof(Proof(token=user.token))
     if user.exec_plugin is None:
         return FixedProof(Proof())
-    return ExecPlugin(_exec_command(folder, user.exec_plugin, name, cluster))
+    return ExecPlugin(_exec_command(file, user.exec_plugin, name, cluster))
 
 
-def _exec_command(folder: Path, plugin: Exec, name: str, cluster: ClusterEntry) -> ExecCommand:
+def _exec_command(file: Path, plugin: Exec, name: str, cluster: ClusterEntry) -> ExecCommand:
     if plugin.api_version not in VERSIONS or not plugin.command:
         raise CredentialsError(
-            f"the exec entry of user {name!r} needs a command and one of the versions {', '.join(sorted(VERSIONS))}"
+            f"the exec entry of user {name!r} in {file} needs a command and one of the versions "
+            f"{', '.join(sorted(VERSIONS))}"
         )
     if plugin.interactive_mode == "Always":
         raise CredentialsError(
-            f"the exec entry of user {name!r} needs a terminal (interactiveMode Always): there is none"
+            f"the exec entry of user {name!r} in {file} needs a terminal (interactiveMode Always): there is none"
         )
     # Like a path in the file's other fields; a bare name is looked up in PATH.
-    command = str(folder / plugin.command) if os.sep in plugin.command else plugin.command
+    command = str(_beside(file, plugin.command)) if os.sep in plugin.command else plugin.command
     return ExecCommand(
         plugin.api_version,
         command,
         args=plugin.args or (),
         env={variable.name: variable.value for variable in plugin.env or []},
         install_hint=plugin.install_hint,
-        cluster=_cluster_info(folder, cluster) if plugin.provide_cluster_info else {},
+        cluster=_cluster_info(file, cluster) if plugin.provide_cluster_info else {},
     )
 
 
-def _cluster_info(folder: Path, cluster: ClusterEntry) -> dict[str, object]:
+def _cluster_info(file: Path, cluster: ClusterEntry) -> dict[str, object]:
     info: dict[str, object] = {"server": cluster.server}
-    ca = _pem(folder, cluster.certificate_authority, cluster.certificate_authority_data, "certificate-authority")
+    ca = _pem(file, cluster.certificate_authority, cluster.certificate_authority_data, "certificate-authority")
     if ca is not None:
         text = ca if isinstance(ca, bytes) else read_pem(ca, "certificate authority")
         info["certificate-authority-data"] = base64.b64encode(text).decode()
@@ -238,10 +242,14 @@ def _cluster_info(folder: Path, cluster: ClusterEntry) -> dict[str, object]:
     return info
 
 
-def _pem(folder: Path, file: str, data: str, what: str) -> Pem | None:
+def _pem(file: Path, name: str, data: str, what: str) -> Pem | None:
     if not data:
-        return folder / file if file else None
+        return _beside(file, name) if name else None
     try:
         return base64.b64decode(data, validate=True)
     except binascii.Error as error:
-        raise CredentialsError(f"{what}-data in the kubeconfig is no base64: {error}; correct it") from error
+        raise CredentialsError(f"{what}-data in {file} is no base64: {error}; correct it") from error
+
+
+def _beside(file: Path, name: str) -> Path:
+    return file.absolute().parent / name

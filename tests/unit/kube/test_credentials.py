@@ -112,10 +112,13 @@ async def test_renewing_an_access_that_was_replaced_changes_nothing(tmp_path: Pa
         ({"cluster": {"server": "https://h h"}}, "'https://h h' is no http or https URL"),
         ({"cluster": {"server": "https://"}}, "'https://' is no http or https URL"),
         ({"cluster": {"server": "http://h", "proxy-url": "http://p"}}, "proxy-url 'http://p', which gpuloom does not"),
-        ({"user": {"as": "root"}}, "user 'u' uses as, which gpuloom does not support"),
+        ({"user": {"as": "root"}}, "user 'u' in .*config uses as, which gpuloom does not support"),
         ({"user": {"username": "me", "password": "x"}}, "uses username"),
         ({"user": {"auth-provider": {"name": "gcp"}}}, "uses auth-provider"),
-        ({"user": {"exec": {"command": "x", "apiVersion": "v0"}}}, "exec entry of user 'u' needs a command and one of"),
+        (
+            {"user": {"exec": {"command": "x", "apiVersion": "v0"}}},
+            "exec entry of user 'u' in .*config needs a command and one of",
+        ),
         (
             {
                 "user": {
@@ -128,7 +131,7 @@ async def test_renewing_an_access_that_was_replaced_changes_nothing(tmp_path: Pa
             },
             "needs a terminal",
         ),
-        ({"user": {"client-key-data": "!"}}, "client-key-data in the kubeconfig is no base64"),
+        ({"user": {"client-key-data": "!"}}, "client-key-data in .*config is no base64"),
         ({"users": 5}, "cannot be understood: Expected `array"),
     ],
 )
@@ -140,6 +143,7 @@ def test_a_kubeconfig_that_cannot_work_is_refused_in_one_line(
     with pytest.raises(CredentialsError, match=message) as caught:
         load_kubeconfig(file)
     assert "\n" not in str(caught.value)
+    assert str(file) in str(caught.value)
 
 
 @pytest.mark.parametrize("text", ["{", "a: b: c", "\x00", "- 1"])
