@@ -9,7 +9,7 @@ from gpuloom.engine.state.outlook import HostCpu
 from gpuloom.scheduler.filter.verb import FilterVerb
 from gpuloom.wire.admission import Review, Verdict
 from gpuloom.wire.extender import BindArgs, FilterArgs, FilterResult, HostPriority
-from gpuloom.wire.objects import KubeObject
+from gpuloom.wire.objects import KubeObject, ObjectMeta
 from gpuloom.wire.preemption import NodeVictims, PreemptionArgs
 
 FilterCall = Callable[[FilterArgs], Awaitable[FilterResult]]
@@ -22,8 +22,8 @@ ReviewCall = Callable[[Review], Verdict]
 class ProcessObserver(Protocol):
     """Is told of objects when they are applied, and wraps calls. Nothing here may raise, block or change anything."""
 
-    def on_list(self, kind: str, items: Iterable[KubeObject]) -> None:
-        """Take all objects of a kind; those known before and not among them are gone."""
+    def on_list(self, kind: str, items: Iterable[KubeObject], unreadable: Iterable[ObjectMeta] = ()) -> None:
+        """Take all objects of a kind; those known before are gone that are neither among them nor unreadable now."""
 
     def on_change(self, kind: str, item: KubeObject, *, is_gone: bool = False) -> None:
         """Take one object as it is now, or that it is gone."""

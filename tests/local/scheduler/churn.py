@@ -17,7 +17,7 @@ from gpuloom.scheduler import SchedulerProcess
 from gpuloom.scheduler.filter.verb import FilterVerb
 from gpuloom.scheduler.observer import BindCall, FilterCall, PrioritizeCall, ReviewCall
 from gpuloom.scheduler.state import SchedulerState
-from gpuloom.wire.objects import KubeObject, Pod
+from gpuloom.wire.objects import KubeObject, ObjectMeta, Pod
 
 ON = replace(DEFAULTS, preemption="on")
 CARD_MIB = 10000
@@ -108,7 +108,7 @@ class Judge:
         others = self._state.nominations.that_bind(nomination.uid, nomination.priority)
         return {one.uid for one in others if one.node == node}
 
-    def on_list(self, kind: str, items: Iterable[KubeObject]) -> None: ...
+    def on_list(self, kind: str, items: Iterable[KubeObject], unreadable: Iterable[ObjectMeta] = ()) -> None: ...
 
     def on_change(self, kind: str, item: KubeObject, *, is_gone: bool = False) -> None: ...
 

@@ -33,7 +33,7 @@ from gpuloom.wire.admission import Review, Verdict
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.extender import BindArgs, BindResult, FilterArgs, FilterResult, HostPriority
 from gpuloom.wire.keys import VGPU_NODE
-from gpuloom.wire.objects import KubeObject, Pod
+from gpuloom.wire.objects import KubeObject, ObjectMeta, Pod
 
 _Key = tuple[str, str, str, str]
 """Kind, namespace, name and UID: what has the name of something that is gone is not the same."""
@@ -52,18 +52,19 @@ class ProcessRecorder:
         self._calls = 0
         writer.begin = self._begin
 
-    def on_list(self, kind: str, items: Iterable[KubeObject]) -> None:
+    def on_list(self, kind: str, items: Iterable[KubeObject], unreadable: Iterable[ObjectMeta] = ()) -> None:
         """Write all objects of a kind that are new or different, and those that are gone."""
-        listed = {_key_of(kind, item): item for item in items}
+        listed = {_key_of(kind, item.metadata): item for item in items}
+        there = {*listed, *(_key_of(kind, metadata) for metadata in unreadable)}
         for key, (_, known) in list(self._written.items()):
-            if key[0] == kind and key not in listed:
+            if key[0] == kind and key not in there:
                 self.on_change(kind, known, is_gone=True)
         for item in listed.values():
             self.on_change(kind, item)
 
     def on_change(self, kind: str, item: KubeObject, *, is_gone: bool = False) -> None:
         """Write one object if what decisions depend on is different from before."""
-        key = _key_of(kind, item)
+        key = _key_of(kind, item.metadata)
         before = self._written.pop(key, None)
         if before is None and isinstance(item, Pod) and not self._concerns_us(item):
             return
@@ -210,8 +211,8 @@ class ProcessRecorder:
             yield outlook_line(outlook.mix, outlook.known_cpu())
 
 
-def _key_of(kind: str, item: KubeObject) -> _Key:
-    return kind, item.namespace, item.name, item.metadata.uid
+def _key_of(kind: str, metadata: ObjectMeta) -> _Key:
+    return kind, metadata.namespace, metadata.name, metadata.uid
 
 
 def _cut_reply(result: dict[str, Any], nodes: dict[str, Any], *, is_echo: bool) -> None:

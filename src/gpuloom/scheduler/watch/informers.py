@@ -228,7 +228,7 @@ class Informers:
         def take(items: list[_O], unreadable: list[Unreadable]) -> None:
             replace(items, unreadable)
             if self._observer is not None:
-                self._observer.on_list(resource.kind, items)
+                self._observer.on_list(resource.kind, items, [one.metadata for one in unreadable])
 
         return _WholeList(take)
 
