@@ -5,10 +5,10 @@ container has a slot, empty or not, because positions carry meaning.
 """
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from gpuloom.model.share import ContainerShares, PodShares, Share
+from gpuloom.model.share import ContainerShares, Share
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.words import check_records, decode_int32, join_fields
 
@@ -32,22 +32,6 @@ def encode_shares(containers: Iterable[Sequence[Share]]) -> str:
     Raises WireError when a share's text is empty or holds a separator.
     """
     return "".join(f"{''.join(_encode_share(share) for share in shares)};" for shares in containers)
-
-
-def decode_pod_shares(annotations: Mapping[str, str], keys: Mapping[str, str]) -> PodShares:
-    """Read all device lists of a pod; ``keys`` maps vendor words to annotation keys. An absent key is an absent vendor.
-
-    Raises WireError when one list cannot be read: then nothing of the pod counts, whatever the vendor.
-    """
-    return {vendor: decode_shares(annotations[key]) for vendor, key in keys.items() if key in annotations}
-
-
-def encode_pod_shares(shares: PodShares, keys: Mapping[str, str]) -> dict[str, str]:
-    """Write the device lists of a pod as annotations; ``keys`` maps the vendor words in use to annotation keys.
-
-    Raises WireError when a share's text is empty or holds a separator.
-    """
-    return {keys[vendor]: encode_shares(containers) for vendor, containers in shares.items()}
 
 
 def take_next(text: str) -> tuple[int, ContainerShares, str]:

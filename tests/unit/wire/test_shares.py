@@ -1,14 +1,11 @@
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from unit.wire.strategies import containers
 
 from gpuloom.model.share import Share
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.shares import (
-    decode_pod_shares,
     decode_shares,
-    encode_pod_shares,
     encode_shares,
     has_shares,
     take_next,
@@ -18,8 +15,6 @@ A = Share("GPU-a", "NVIDIA", 20000, 30)
 B = Share("GPU-b", "NVIDIA", 1000, 0)
 TEXT_A = "GPU-a,NVIDIA,20000,30:"
 TEXT_B = "GPU-b,NVIDIA,1000,0:"
-
-KEYS = {"NVIDIA": "hami.io/vgpu-devices-allocated", "MLU": "hami.io/mlu-devices-allocated"}
 
 
 @pytest.mark.parametrize(
@@ -86,19 +81,6 @@ def test_a_share_that_could_not_be_read_again_is_not_written(share):
         encode_shares([[share]])
 
 
-def test_a_pod_without_annotations_has_no_vendor():
-    assert decode_pod_shares({}, KEYS) == {}
-
-
-def test_an_absent_key_is_an_absent_vendor():
-    assert decode_pod_shares({KEYS["NVIDIA"]: f"{TEXT_A};"}, KEYS) == {"NVIDIA": ((A,), ())}
-
-
-def test_one_broken_list_makes_the_whole_pod_undecodable():
-    with pytest.raises(WireError):
-        decode_pod_shares({KEYS["NVIDIA"]: f"{TEXT_A};", KEYS["MLU"]: "a,b:"}, KEYS)
-
-
 def test_taking_the_next_entry_keeps_the_number_of_segments():
     assert take_next(f";{TEXT_A};{TEXT_B};") == (1, (A,), f";;{TEXT_B};")
 
@@ -111,13 +93,6 @@ def test_taking_from_an_empty_list_is_an_error():
 @given(containers)
 def test_lists_round_trip_with_one_empty_entry_more(slots):
     assert decode_shares(encode_shares(slots)) == (*slots, ())
-
-
-@given(st.dictionaries(st.sampled_from(sorted(KEYS)), containers))
-def test_pods_round_trip_with_one_empty_entry_more(shares):
-    """B-05."""
-    read = decode_pod_shares(encode_pod_shares(shares, KEYS), KEYS)
-    assert read == {vendor: (*slots, ()) for vendor, slots in shares.items()}
 
 
 @given(containers)
