@@ -48,6 +48,14 @@ class ProcessMetrics:
 
     def series(self, presented: Presented | None) -> Iterator[Series]:
         """All series; ``presented`` is the server's certificate, if it has one."""
+        yield from self._about_cards()
+        yield from self._about_waiting()
+        yield from self._about_watches()
+        yield from self._about_events()
+        yield from self._about_pods_of_others()
+        yield from self._about_doors(presented)
+
+    def _about_cards(self) -> Iterator[Series]:
         state, cluster = self.state, self.state.cluster
         yield _one("gpuloom_in_charge", "1 while this replica decides and writes", lambda: state.is_in_charge)
         yield _one("gpuloom_table_nodes", "Nodes with cards", lambda: len(list(cluster.nodes)))
@@ -100,6 +108,10 @@ class ProcessMetrics:
             ("vendor",),
             self._stranded,
         )
+
+    def _about_waiting(self) -> Iterator[Series]:
+        """Pods that wait, for a card or for each other."""
+        state = self.state
         yield _one("gpuloom_binds_open", "Bindings sent and not settled", lambda: len(state.binding))
         yield _one("gpuloom_pods_refused", "Pods that gpuloom refused and that wait", lambda: len(state.unschedulable))
         yield from count_pending(state, self.clocks)
@@ -116,7 +128,9 @@ class ProcessMetrics:
             "Those waiting longer than --node-lock-timeout: their nodes start no other pod with cards",
             lambda: len(state.unserved.overdue(state.settings.node_lock_timeout_s, self.clocks.monotonic())),
         )
-        yield from self._about_watches()
+
+    def _about_events(self) -> Iterator[Series]:
+        """What is written or remembered for a while only."""
         yield _one(
             "gpuloom_events_dropped", "Events not tried: too many at once", lambda: self.recorder.dropped, _COUNT
         )
@@ -128,6 +142,9 @@ class ProcessMetrics:
             lambda: self.cleanup.expired,
             _COUNT,
         )
+
+    def _about_pods_of_others(self) -> Iterator[Series]:
+        """Pods that came past this scheduler."""
         yield _one(
             "gpuloom_foreign_bindings",
             "Pods that another scheduler gave cards: only one may decide",
@@ -140,6 +157,14 @@ class ProcessMetrics:
             lambda: self.watchdog.unmutated,
             _COUNT,
         )
+        yield Series(
+            "gpuloom_foreign_pods",
+            "Pods that bypassed the scheduler and hold devices: they close their vendor's cards on the node",
+            ("node",),
+            lambda: [((node,), float(count)) for node, count in self.foreign.count().items()],
+        )
+
+    def _about_doors(self, presented: Presented | None) -> Iterator[Series]:
         yield _one(
             "gpuloom_reviews_refused",
             "Reviews of large pods denied: too many at once",
@@ -158,12 +183,6 @@ class ProcessMetrics:
             ("listener",),
             lambda: [((name,), float(one.refused)) for name, one in self.doors.connections.items()],
             _COUNT,
-        )
-        yield Series(
-            "gpuloom_foreign_pods",
-            "Pods that bypassed the scheduler and hold devices: they close their vendor's cards on the node",
-            ("node",),
-            lambda: [((node,), float(count)) for node, count in self.foreign.count().items()],
         )
         yield Series(
             "gpuloom_certificate_not_after_seconds",
