@@ -140,6 +140,54 @@ def check_policies(cluster: ClosedCluster) -> None:
         api.create(PODS, foreign)
 
 
+STUBBORN = "trap '' TERM; while true; do echo stubborn; sleep 0.2; done"
+"""What no request to end ends."""
+GRACE_S = 4
+
+
+def check_deletions(cluster: ClosedCluster) -> None:
+    """By force a pod is gone while its program runs on, so who may not delete nodes may not; else it ends first."""
+    api = cluster.control_plane.api
+    api.create("/api/v1/namespaces/default/serviceaccounts", {"metadata": {"name": "tenant"}})
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"}
+    subject = {"kind": "ServiceAccount", "namespace": "default", "name": "tenant"}
+    bound = {"metadata": {"name": "tenant"}, "roleRef": reference, "subjects": [subject]}
+    api.create(f"{RBAC}/namespaces/default/rolebindings", bound)
+    tenant = cluster.control_plane.connect(cluster.control_plane.issue_token("default", "tenant"))
+    start_stubborn(cluster)
+    with pytest.raises(ApiCallError, match="may still run on node"):
+        tenant.delete(f"{PODS}/stubborn", grace_s=0)
+    tenant.delete(f"{PODS}/stubborn", grace_s=None)
+    wait_until_gone(api, f"{PODS}/stubborn")
+    assert not runs_stubborn(cluster)
+    start_stubborn(cluster)
+    api.delete(f"{PODS}/stubborn", grace_s=0)
+    assert not is_there(api, f"{PODS}/stubborn")
+    assert runs_stubborn(cluster)
+    deadline_s = time.monotonic() + 60
+    while runs_stubborn(cluster):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.1)
+
+
+def start_stubborn(cluster: ClosedCluster) -> None:
+    pod = make_pod("stubborn", ["sh", "-c", STUBBORN], limits={"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1000"})
+    pod["spec"]["terminationGracePeriodSeconds"] = GRACE_S
+    cluster.control_plane.api.create(PODS, pod)
+    cluster.control_plane.api.wait_for(f"{PODS}/stubborn", lambda pod: pod["status"]["phase"] == "Running")
+
+
+def runs_stubborn(cluster: ClosedCluster) -> bool:
+    return bool(cluster.node.run(["sh", "-c", "pgrep -f '[e]cho stubborn' || true"]))
+
+
+def wait_until_gone(api: Api, path: str) -> None:
+    deadline_s = time.monotonic() + 60
+    while is_there(api, path):
+        assert time.monotonic() < deadline_s, f"{path} stays"
+        time.sleep(0.1)
+
+
 def check_upgrade(cluster: ClosedCluster, helm: Helm) -> None:
     """Change the values: a running pod is left alone, and a new one is served."""
     api = cluster.control_plane.api
@@ -231,6 +279,7 @@ def test_chart_is_installed_serves_is_upgraded_and_goes(
     check_bait(closed_cluster, tmp_path)
     check_port_forward(closed_cluster, tmp_path)
     check_policies(closed_cluster)
+    check_deletions(closed_cluster)
     check_upgrade(closed_cluster, installer)
     check_writes(closed_cluster)
     check_rights(closed_cluster)
