@@ -75,13 +75,15 @@ def uncordon(node: Node) -> Node:
 
 def find_untolerated(node: Node, demand: HostDemand) -> tuple[Taint, ...]:
     """Return the taints of a node that keep a pod away."""
-    taints = (taint for taint in node.spec.taints or () if taint.effect in _KEEPS_AWAY)
+    if not node.spec.taints:
+        return ()
+    taints = (taint for taint in node.spec.taints if taint.effect in _KEEPS_AWAY)
     return tuple(taint for taint in taints if not _tolerates(demand.tolerations, taint))
 
 
 def selects(node: Node, demand: HostDemand) -> bool:
     """Tell whether a pod's node selector and required node affinity let it go to a node."""
-    return not find_unselected(node, demand) and has_affinity(node, demand)
+    return not (demand.selector and find_unselected(node, demand)) and has_affinity(node, demand)
 
 
 def find_unselected(node: Node, demand: HostDemand) -> dict[str, str]:
