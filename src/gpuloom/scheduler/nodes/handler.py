@@ -119,6 +119,13 @@ class NodeHandler:
         """Look at one node again."""
         self._update(self._state.nodes[name])
 
+    def apply_cordons(self, node: Node) -> None:
+        """Take which of a node's cards are closed, and leave the rest as it is registered."""
+        cluster, cordoned = self._state.cluster, _read_cordoned(node)
+        for word in tuple(cluster.words_of(node.name)):
+            if (known := cluster.registered(node.name, word)) is not None:
+                cluster.register(node.name, word, replace(known, cordoned=cordoned))
+
     def delete(self, name: str) -> None:
         """Take that a node is gone."""
         self._state.nodes.pop(name, None)

@@ -1,15 +1,11 @@
 """Everything between two SETTINGS lines: the parts of a scheduler process over the replay's client and clock."""
 
-from dataclasses import replace
-
 from gpuloom.scheduler.parts import Parts, assemble
 from gpuloom.scheduler.recording.lines import AddedLine, DeletedLine, FactLine, decode_object
 from gpuloom.scheduler.recording.replayclient import Effects, ReplayClient, ReplayRecorder
 from gpuloom.scheduler.recording.replayclock import ReplayClock
 from gpuloom.scheduler.settings import SchedulerSettings
-from gpuloom.wire.keys import NODE_CORDON
 from gpuloom.wire.objects import Lease, Node, Pod, ResourceQuota
-from gpuloom.wire.words import decode_list
 
 
 class ReplayedProcess:
@@ -89,12 +85,7 @@ class ReplayedProcess:
         """Take a node; its cards are looked at with the next pass, but what its administrator says counts at once."""
         self.parts.state.nodes[node.name] = node
         self.parts.locks.apply_node(node)
-        cluster = self.parts.state.cluster
-        cordoned = frozenset(decode_list(node.annotations.get(NODE_CORDON, "")))
-        for word in tuple(cluster.words_of(node.name)):
-            registered = cluster.registered(node.name, word)
-            if registered is not None:
-                cluster.register(node.name, word, replace(registered, cordoned=cordoned))
+        self.parts.nodes.apply_cordons(node)
 
     def _delete_node(self, name: str) -> None:
         self.parts.nodes.delete(name)
