@@ -125,6 +125,8 @@ class Allocator:
                 plan = await self._serve(found, requests)
             except (NodeError, ApiError, WireError, OSError) as error:
                 await self._give_up(found)
+                if isinstance(error, AllocationError):
+                    raise
                 raise AllocationError(str(error)) from error
             if plan.is_complete:
                 self._finder.note_served(pod)
@@ -216,7 +218,7 @@ class Allocator:
             self._add_up(found, requests)
         except NoRoomError as error:
             _log.error("a card would be given away twice", pod=found.pod.full_name, error=str(error))
-            self._report(found.pod, str(error))
+            self._report(found.pod, error.told)
             raise
 
     async def _grant(

@@ -119,7 +119,7 @@ class DevicePluginService:
             injections = await self._answer(requests)
         except AllocationError as error:
             _log.warning("allocation refused", node=self._settings.node_name, error=str(error))
-            await context.abort(grpc.StatusCode.UNKNOWN, str(error))
+            await context.abort(grpc.StatusCode.UNKNOWN, error.told)
         return api.AllocateResponse(container_responses=[_to_response(injection) for injection in injections])
 
     async def PreStartContainer(  # noqa: N802 - gRPC's name

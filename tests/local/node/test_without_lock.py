@@ -1,7 +1,7 @@
 """Allocate on a node without the lock: the phase is the lock, and a pod costs its plugin one write (binding 9)."""
 
 import pytest
-from local.node.unlocked import ID, ONE, PHASE, TO_ALLOCATE, Scene, count_calls
+from local.node.unlocked import ID, LOCK, ONE, PHASE, TO_ALLOCATE, Scene, count_calls
 
 from gpuloom.kube.errors import ConflictError
 from gpuloom.kube.resources import NODES, PODS
@@ -170,3 +170,29 @@ async def test_pods_that_have_ended_are_not_listed(scene, monkeypatch):
     monkeypatch.setattr(scene.client, "list_all", list_and_tell)
     await scene.allocator.allocate([ID])
     assert listed == ["p"]
+
+
+async def test_a_lock_that_cannot_be_read_is_shown_to_nobody(scene):
+    await scene.add_pod()
+    await scene.client.patch(NODES, "n1", {"metadata": {"annotations": {LOCK: "never,x,secret"}}})
+    with pytest.raises(AllocationError, match=LOCK) as caught:
+        await scene.allocator.allocate([ID])
+    assert "secret" not in caught.value.told
+
+
+async def test_what_the_api_server_says_of_others_is_shown_to_nobody(scene, local_server):
+    await scene.lock("secret")
+    local_server.faults.add(InjectedFault("GET", "/pods/secret", times=20, status=403))
+    with pytest.raises(AllocationError, match="default/secret") as caught:
+        await scene.allocator.allocate([ID])
+    assert "secret" not in caught.value.told
+
+
+async def test_whoever_is_refused_for_anothers_share_is_not_told_its_name(scene):
+    await scene.add_pod("first", namespace="kube-system", **{PHASE: "success"})
+    await scene.add_pod("second")
+    scene.begins("second")
+    with pytest.raises(AllocationError, match="beside kube-system/first") as caught:
+        await scene.allocator.allocate([ID])
+    ((_, event),) = scene.reported
+    assert ("kube-system" in caught.value.told, "kube-system" in event) == (False, False)
