@@ -106,11 +106,11 @@ class AllocationCheck:
         record(self._events, pod, "Warning", "ShareGivenToAnotherPod", told)
 
     async def _has_left(self, pod: Pod) -> bool:
-        """Tell whether a pod is gone or going: then the kubelet may have given its ids to the next."""
+        """Tell whether a pod is gone, going or over: then the kubelet may have given its ids to the next."""
         try:
             seen = await self._client.get(PODS, pod.name, namespace=pod.namespace)
         except NotFoundError:
             return True
         except ApiError:
             return False
-        return seen.metadata.uid != pod.metadata.uid or seen.is_terminating
+        return seen.metadata.uid != pod.metadata.uid or seen.is_terminating or seen.is_over

@@ -86,6 +86,15 @@ async def test_ids_of_a_pod_that_has_left_may_be_anothers(site, running, check):
     assert check.findings == 0
 
 
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+async def test_ids_of_a_pod_that_has_ended_may_be_anothers(site, running, check, phase):
+    ended = await site.create_pod("ended", count=0)
+    await site.client.patch(PODS, "ended", {"status": {"phase": phase}}, namespace="default", subresource="status")
+    check.begin(ended, [*site.kubelet.held_by(running.metadata.uid)])
+    await finish(check)
+    assert check.findings == 0
+
+
 async def test_a_pod_that_has_the_name_of_one_that_left_is_not_taken_for_it(site, running, check):
     left = await site.create_pod("left", count=0)
     await site.client.delete(PODS, "left", namespace="default")
