@@ -47,6 +47,10 @@ def _make_id() -> str:
     return str(uuid.uuid4())
 
 
+def _do_nothing() -> None:
+    pass
+
+
 def _no_gpus() -> Sequence[Gpu]:
     return ()
 
@@ -109,9 +113,12 @@ class Allocator:
         self._sleep = sleep
         self._turn = asyncio.Lock()
 
-    async def allocate(self, requests: Sequence[Sequence[str]]) -> Served:
+    async def allocate(
+        self, requests: Sequence[Sequence[str]], *, on_found: Callable[[], None] = _do_nothing
+    ) -> Served:
         """Grant one container for each of `requests`, which are the device ids that the kubelet chose.
 
+        ``on_found`` is called when the pod is known, before anything is changed: until then a call may be cancelled.
         Raises AllocationError. If the pod is known by then, it is marked as failed and its node lock is released; while
         the call may be another pod's, nothing is changed (trust T-03).
         """
@@ -120,6 +127,7 @@ class Allocator:
         async with self._turn:
             found = await self._find(requests)
             pod = found.pod
+            on_found()
             try:
                 self._check_room(found, requests)
                 plan = await self._serve(found, requests)

@@ -48,8 +48,8 @@ class Refusing(Allocator):
     def __init__(self):
         pass
 
-    async def allocate(self, requests):
-        del requests
+    async def allocate(self, requests, *, on_found=None):
+        del requests, on_found
         raise AllocationError("pod secret/x is in the way", "a pod of another namespace is in the way")
 
 
