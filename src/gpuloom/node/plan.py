@@ -20,7 +20,7 @@ from gpuloom.node.wholecards import is_limited
 from gpuloom.wire import keys
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.fullpods import FullContainer, FullPod
-from gpuloom.wire.shares import has_shares, take_next
+from gpuloom.wire.shares import decode_shares, has_shares, take_next
 
 _log = structlog.get_logger(__name__)
 
@@ -77,6 +77,7 @@ def plan_allocation(pod: FullPod, requests: Sequence[Sequence[str]], around: Sur
                     f"device number not matched: pod {pod.full_name} was scheduled with {len(shares)}, "
                     f"the kubelet asks for {len(ids)}"
                 )
+            _check_given(pod, position, shares)
             container = _find_container(pod, containers, position)
             check_number(ids, around.settings.resource_name, around.settings)
             if around.instances is not None:
@@ -140,6 +141,19 @@ def _settle_cards(pod: FullPod, shares: ContainerShares, ids: Sequence[str], aro
         indexes = {uuid: gpu.index for uuid, gpu in around.gpus.items()}
         shares = tuple(sorted(shares, key=lambda share: indexes.get(share.uuid, len(indexes))))
     return shares
+
+
+def _check_given(pod: FullPod, position: int, shares: ContainerShares) -> None:
+    """Refuse what is not what the scheduler wrote down as given: by that alone everybody counts what the pod holds."""
+    text = pod.annotations.get(keys.DEVICES_ALLOCATED, "")
+    if not text:
+        return
+    given = decode_shares(text)
+    if position >= len(given) or given[position] != shares:
+        raise AllocationError(
+            f"container number {position + 1} of pod {pod.full_name} has other shares in {keys.DEVICES_TO_ALLOCATE} "
+            f"than in {keys.DEVICES_ALLOCATED}: somebody has changed them since it was scheduled"
+        )
 
 
 def _find_container(pod: FullPod, containers: Sequence[FullContainer], position: int) -> FullContainer:

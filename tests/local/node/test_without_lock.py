@@ -1,7 +1,7 @@
 """Allocate on a node without the lock: the phase is the lock, and a pod costs its plugin one write (binding 9)."""
 
 import pytest
-from local.node.unlocked import ID, LOCK, ONE, PHASE, TO_ALLOCATE, Scene, count_calls
+from local.node.unlocked import ALLOCATED, ID, LOCK, ONE, PHASE, TO_ALLOCATE, Scene, count_calls
 
 from gpuloom.kube.errors import ConflictError
 from gpuloom.kube.resources import NODES, PODS
@@ -196,3 +196,13 @@ async def test_whoever_is_refused_for_anothers_share_is_not_told_its_name(scene)
         await scene.allocator.allocate([ID])
     ((_, event),) = scene.reported
     assert ("kube-system" in caught.value.told, "kube-system" in event) == (False, False)
+
+
+async def test_a_pod_gets_no_more_than_the_scheduler_gave_it(scene):
+    """Its owner has changed what is left to allocate, where no policy forbids that."""
+    await scene.add_pod("first", to_allocate="GPU-a,NVIDIA,9000,10:;", **{PHASE: "success"})
+    await scene.add_pod("second", to_allocate="GPU-a,NVIDIA,9000,10:;", **{ALLOCATED: "GPU-a,NVIDIA,1000,10:;"})
+    scene.begins("second")
+    with pytest.raises(AllocationError):
+        await scene.allocator.allocate([ID])
+    assert (await scene.says("second"))[0] == "failed"

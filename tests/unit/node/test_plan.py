@@ -73,6 +73,21 @@ def test_locks_may_be_the_nodes_as_hami_has_it(plan):
     assert mounts[2] == Mount("/tmp/vgpulock", "/tmp/vgpulock", read_only=False)
 
 
+@pytest.mark.parametrize(
+    "given", ["GPU-a,NVIDIA,999,10:;;", "GPU-a,NVIDIA,1000,9:;", "GPU-b,NVIDIA,1000,10:;", ";", B + A]
+)
+def test_other_shares_than_the_scheduler_gave_are_refused(plan, given):
+    with pytest.raises(AllocationError, match="number 1 of pod ns/p has other shares in"):
+        plan(A, 1, annotations={"hami.io/vgpu-devices-allocated": given})
+
+
+@pytest.mark.parametrize("given", ["", A + B, A + B + ";"])
+def test_the_shares_that_the_scheduler_gave_are_granted_container_by_container(plan, given):
+    containers = [{"name": "first"}, {"name": "second"}]
+    allocated = {"hami.io/vgpu-devices-allocated": given}
+    assert plan(f";{B}", 1, containers=containers, annotations=allocated).grants[0].container == "second"
+
+
 @pytest.mark.parametrize("name", ["../../etc", "a/b", "..", "", ".locks", "C", "a" * 64])
 def test_a_containers_name_that_is_none_becomes_no_path(plan, name):
     """trust T-12: the API server refuses it; nothing is made or deleted should it not."""
