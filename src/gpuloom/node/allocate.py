@@ -213,7 +213,8 @@ class Allocator:
     def _look_around(self, resource: str, instances: Mapping[InstanceKey, MigRuntime] | None) -> Surroundings:
         gpus = {gpu.uuid: gpu for gpu in self._read_gpus()}
         host = look_up(self._settings)
-        return Surroundings(self._settings, gpus, host, self._make_id, instances, self._read_ids(resource))
+        sick = {card.id for card in self._read_cards() if not card.healthy}
+        return Surroundings(self._settings, gpus, host, self._make_id, instances, self._read_ids(resource), sick)
 
     def _add_up(self, found: FoundPod, requests: Sequence[Sequence[str]]) -> None:
         given = settle_shares(found.pod, requests, self._settings)

@@ -49,7 +49,8 @@ class Surroundings:
     """What a plan needs besides the pod: the settings, the node's cards by UUID, its files, and new ids.
 
     ``instances`` are the MIG instances that were made for the containers, None where cards are not divided. ``offered``
-    are the ids from which the kubelet chooses, if these are instances that others made.
+    are the ids from which the kubelet chooses, if these are instances that others made. ``sick`` are the cards of which
+    the kubelet is told that they are unhealthy.
     """
 
     settings: NodeSettings
@@ -58,6 +59,7 @@ class Surroundings:
     make_id: Callable[[], str]
     instances: Mapping[InstanceKey, MigRuntime] | None = None
     offered: Collection[str] = ()
+    sick: Collection[str] = ()
 
 
 def plan_allocation(pod: FullPod, requests: Sequence[Sequence[str]], around: Surroundings) -> AllocatePlan:
@@ -172,6 +174,11 @@ def _grant(pod: FullPod, container: FullContainer, shares: ContainerShares, arou
             raise AllocationError(
                 f"container {container.name} of pod {pod.full_name} was scheduled to card {share.uuid}, which this "
                 "node does not offer"
+            )
+        if share.uuid in around.sick:
+            raise AllocationError(
+                f"container {container.name} of pod {pod.full_name} was scheduled to card {share.uuid}, which is "
+                "unhealthy by now: the next pod gets another"
             )
         # The limiter takes 0 for no limit at all.
         if share.memory_mib <= 0:

@@ -1,7 +1,8 @@
 """Allocate on a node without the lock: the phase is the lock, and a pod costs its plugin one write (binding 9)."""
 
 import pytest
-from local.node.unlocked import ALLOCATED, ID, LOCK, ONE, PHASE, TO_ALLOCATE, Scene, count_calls
+from local.node.unlocked import ALLOCATED, ID, LOCK, ONE, PHASE, REGISTERED, TO_ALLOCATE, Scene, count_calls
+from msgspec.structs import replace
 
 from gpuloom.kube.errors import ConflictError
 from gpuloom.kube.resources import NODES, PODS
@@ -28,6 +29,15 @@ async def test_a_pod_costs_one_write_and_the_node_is_not_touched(scene, calls):
     await scene.allocator.allocate([ID])
     assert calls == ["get nodes", "list_all pods", "patch pods"]
     assert await scene.says() == ("success", ";")
+
+
+async def test_a_pod_whose_card_became_sick_after_the_decision_fails(scene):
+    """Its owner makes a new one, for which the scheduler chooses another card."""
+    await scene.add_pod()
+    scene.cards = (replace(REGISTERED, healthy=False),)
+    with pytest.raises(AllocationError, match="card GPU-a, which is unhealthy by now"):
+        await scene.allocator.allocate([ID])
+    assert await scene.says() == ("failed", ONE)
 
 
 async def test_a_lock_that_names_the_served_pod_is_released(scene):
