@@ -49,7 +49,7 @@ def check_owner(pod: FullPod, call: AllocateCall, settings: NodeSettings) -> Non
     Raises AllocationError when it does not wait for its devices here; then nothing of it may be changed.
     """
     if refusal := _find_refusal(pod, settings):
-        readers = find_askers(call, settings)
+        readers = find_readers(call, settings)
         raise AllocationError(
             *phrase(
                 lambda names: f"{names.one(pod)} holds the lock of node {settings.node_name} but {refusal}", readers
@@ -63,12 +63,11 @@ def check_call(pod: FullPod, call: AllocateCall, settings: NodeSettings) -> None
     Raises AllocationError when it is for another pod, UnclearError when it may become clear in a moment; then nothing
     may be changed.
     """
-    askers = find_askers(call, settings)
-    others = [one for one in askers if one.metadata.uid != pod.metadata.uid]
+    others = [one for one in _find_askers(call, settings) if one.metadata.uid != pod.metadata.uid]
     kubelet = f"the kubelet of node {settings.node_name}"
 
     def refuse(kind: type[AllocationError], write: Callable[[Names], str]) -> AllocationError:
-        return kind(*phrase(write, askers))
+        return kind(*phrase(write, find_readers(call, settings)))
 
     if call.book is None:
         if not _waits_for(pod, call.counts):
@@ -109,7 +108,7 @@ def choose_candidate(call: AllocateCall, settings: NodeSettings) -> FullPod:
     """
     waiting = _find_waiting(call, settings)
     if not waiting:
-        askers = find_askers(call, settings)
+        askers = _find_askers(call, settings)
         raise AllocationError(
             *phrase(
                 lambda names: f"no binding pod found on node {settings.node_name}{_blame(askers, settings, names)}",
@@ -123,7 +122,7 @@ def choose_candidate(call: AllocateCall, settings: NodeSettings) -> FullPod:
                     f"node {settings.node_name} has no lock and several pods wait for devices ({names.all(waiting)}): "
                     "delete all but one"
                 ),
-                [*waiting, *find_askers(call, settings)],
+                [*waiting, *find_readers(call, settings)],
             )
         )
     return waiting[0]
@@ -158,7 +157,19 @@ def _find_waiting(call: AllocateCall, settings: NodeSettings) -> list[FullPod]:
     return [pod for pod in waiting if _lacks_devices(pod, call.book, settings.resource_name)]
 
 
-def find_askers(call: AllocateCall, settings: NodeSettings) -> list[FullPod]:
+def find_readers(call: AllocateCall, settings: NodeSettings) -> Sequence[FullPod]:
+    """Find the pods on which a refusal of the call may be shown; none where that is not known.
+
+    These are the pods that the call may be for. Where the kubelet's book tells, those that were served are among them:
+    a kubelet that lost an answer asks again.
+    """
+    resource, book = settings.resource_name, call.book
+    if book is None:
+        return _find_askers(call, settings)
+    return [pod for pod in call.pods if _asks(pod, call.counts, resource) and _lacks_devices(pod, book, resource)]
+
+
+def _find_askers(call: AllocateCall, settings: NodeSettings) -> list[FullPod]:
     """Find the pods that the call may be for, whoever placed them and whatever their annotations say."""
     return [pod for pod in call.pods if _may_ask(pod, call, settings)]
 

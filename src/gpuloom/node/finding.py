@@ -16,7 +16,7 @@ from gpuloom.kube.client import KubeClient
 from gpuloom.kube.errors import ApiError, NotFoundError
 from gpuloom.kube.resources import FULL_PODS, NODES
 from gpuloom.node.boundpods import bound_pods
-from gpuloom.node.claim import AllocateCall, check_call, check_owner, choose_candidate, find_askers, find_told
+from gpuloom.node.claim import AllocateCall, check_call, check_owner, choose_candidate, find_readers, find_told
 from gpuloom.node.clock import Sleep
 from gpuloom.node.errors import AllocationError, KubeletError, UnclearError
 from gpuloom.node.knownpods import Book
@@ -217,7 +217,7 @@ class PodFinder:
 
     async def _find_owner(self, lock: NodeLock, call: AllocateCall) -> FullPod:
         node_name = self._settings.node_name
-        readers = find_askers(call, self._settings)
+        readers = find_readers(call, self._settings)
         pod = next((pod for pod in call.pods if lock.is_held_by(pod.namespace, pod.name)), None)
         if pod is not None:
             check_owner(pod, call, self._settings)

@@ -291,6 +291,17 @@ def test_whoever_is_not_known_is_told_no_name(settings, ours):
     assert "ours" not in caught.value.told
 
 
+def test_a_pod_whose_kubelet_asks_for_it_twice_is_told_names_of_its_namespace(settings, ours, make_pod):
+    """A kubelet that was restarted before it was answered: the pod was served, so it asks for nothing any more."""
+    served = make_pod(
+        ";", name="served", uid="u2", containers=[container()], annotations={"hami.io/bind-phase": "success"}
+    )
+    call = AllocateCall([1], [ours, served], [known("served", {"c": []})], served={"u2"})
+    with pytest.raises(AllocationError, match="not the one") as caught:
+        check_call(ours, call, settings)
+    assert caught.value.told == str(caught.value)
+
+
 def test_a_foreign_pod_is_not_told_who_holds_the_lock(settings, make_pod, make_foreign):
     owner, foreign = make_pod(ONE, name="ours", node="n2"), make_foreign(namespace=SECRET)
     with pytest.raises(AllocationError) as caught:
