@@ -148,6 +148,10 @@ class Allocator:
             )
             return Served(pod, plan.grants)
 
+    def meet_kubelet(self) -> None:
+        """Serve another kubelet from now on: it may ask again for pods of which the last one lost the answer."""
+        self._finder.forget_served()
+
     def show_instances(self, resource: str, requests: Sequence[Sequence[str]]) -> tuple[Injection, ...]:
         """Show containers the instances that the kubelet chose from a resource of which the scheduler knows nothing.
 

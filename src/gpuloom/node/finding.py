@@ -91,6 +91,10 @@ class PodFinder:
         """Note that a pod got all it asked for, so that no later call is for it."""
         self._served.add(pod.metadata.uid)
 
+    def forget_served(self) -> None:
+        """Forget which pods got all they asked for: whoever asks now may not have heard it."""
+        self._served.clear()
+
     async def wait(self, counts: Sequence[int], instances: Sequence[str]) -> FoundPod:
         """Return the pod of a call, as the API server says; while it may be another's, wait a moment for its kubelet.
 

@@ -182,6 +182,17 @@ async def test_pods_that_have_ended_are_not_listed(scene, monkeypatch):
     assert listed == ["p"]
 
 
+async def test_a_new_kubelet_may_ask_again_for_a_pod_that_was_served_by_the_old_one(scene):
+    """It was stopped before it had the answer: what it asks for is not the next pod's share."""
+    await scene.add_pod("first", to_allocate="GPU-a,NVIDIA,1000,10:;")
+    await scene.allocator.allocate([ID])
+    await scene.add_pod("second")
+    scene.allocator.meet_kubelet()
+    with pytest.raises(AllocationError, match=r"may ask for pod default/second or for another; default/first asks"):
+        await scene.allocator.allocate([ID])
+    assert await scene.says("second") == ("allocating", ONE)
+
+
 async def test_a_lock_that_cannot_be_read_is_shown_to_nobody(scene):
     await scene.add_pod()
     await scene.client.patch(NODES, "n1", {"metadata": {"annotations": {LOCK: "never,x,secret"}}})
