@@ -41,7 +41,7 @@ def _read_waiting_pod(data: bytes) -> None:
         pod = decode_json(data, FullPod)
         for ids in _REQUESTS:
             with contextlib.suppress(AllocationError):
-                check_owner(pod, _SETTINGS)
+                check_owner(pod, AllocateCall([len(ids)], [pod]), _SETTINGS)
             with contextlib.suppress(AllocationError):
                 choose_candidate(AllocateCall([len(ids)], [pod]), _SETTINGS)
             with contextlib.suppress(AllocationError):

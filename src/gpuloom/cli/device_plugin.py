@@ -9,6 +9,7 @@ from functools import partial
 from typing import Annotated
 
 import pynvml
+import structlog
 from cyclopts import Parameter
 
 from gpuloom.cli.device_plugin_flags import DevicePluginFlags, make_settings
@@ -17,7 +18,7 @@ from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.cli.process import connect, run_until_signal
 from gpuloom.cli.simulatedcards import load_cards
 from gpuloom.kube import KubeClient
-from gpuloom.kube.errors import NotFoundError
+from gpuloom.kube.errors import ApiError, NotFoundError, UntrustedError
 from gpuloom.kube.resources import NODES
 from gpuloom.node.configuration import configure
 from gpuloom.node.errors import ConfigurationError, NodeError
@@ -25,6 +26,8 @@ from gpuloom.node.nvidia import DriverNvml
 from gpuloom.node.nvml import Nvml
 from gpuloom.node.process import run_reloadable
 from gpuloom.node.settings import NodeSettings
+
+_log = structlog.get_logger(__name__)
 
 
 def run_device_plugin_command(
@@ -75,6 +78,13 @@ async def _check_node(client: KubeClient, node_name: str) -> None:
         await client.get(NODES, node_name)
     except NotFoundError as error:
         raise CommandError(f"{error}; give this node's name with --node-name or NODE_NAME") from error
+    except UntrustedError:
+        raise
+    except ApiError as error:
+        if not error.outcome_unknown:
+            raise
+        # The kubelet can be served meanwhile, and registration tries again.
+        _log.warning("node cannot be looked up for now", node=node_name, error=str(error))
 
 
 def _load(node_name: str, flags: DevicePluginFlags) -> NodeSettings:

@@ -164,6 +164,7 @@ class NodeAgent:
                 )
                 await stack.enter_async_context(serve(service, settings.find_socket(resource)))
             own = self._identify_sockets(self._inventory.resources)
+            self._allocator.meet_kubelet()
             # The kubelet may have come since the cards were read; to register twice makes it drop its devices.
             kubelet = _identify(settings.kubelet_socket)
             if kubelet is None:

@@ -47,6 +47,10 @@ def _make_id() -> str:
     return str(uuid.uuid4())
 
 
+def _do_nothing() -> None:
+    pass
+
+
 def _no_gpus() -> Sequence[Gpu]:
     return ()
 
@@ -109,9 +113,12 @@ class Allocator:
         self._sleep = sleep
         self._turn = asyncio.Lock()
 
-    async def allocate(self, requests: Sequence[Sequence[str]]) -> Served:
+    async def allocate(
+        self, requests: Sequence[Sequence[str]], *, on_found: Callable[[], None] = _do_nothing
+    ) -> Served:
         """Grant one container for each of `requests`, which are the device ids that the kubelet chose.
 
+        ``on_found`` is called when the pod is known, before anything is changed: until then a call may be cancelled.
         Raises AllocationError. If the pod is known by then, it is marked as failed and its node lock is released; while
         the call may be another pod's, nothing is changed (trust T-03).
         """
@@ -120,11 +127,14 @@ class Allocator:
         async with self._turn:
             found = await self._find(requests)
             pod = found.pod
+            on_found()
             try:
                 self._check_room(found, requests)
                 plan = await self._serve(found, requests)
             except (NodeError, ApiError, WireError, OSError) as error:
                 await self._give_up(found)
+                if isinstance(error, AllocationError):
+                    raise
                 raise AllocationError(str(error)) from error
             if plan.is_complete:
                 self._finder.note_served(pod)
@@ -137,6 +147,10 @@ class Allocator:
                 complete=plan.is_complete,
             )
             return Served(pod, plan.grants)
+
+    def meet_kubelet(self) -> None:
+        """Serve another kubelet from now on: it may ask again for pods of which the last one lost the answer."""
+        self._finder.forget_served()
 
     def show_instances(self, resource: str, requests: Sequence[Sequence[str]]) -> tuple[Injection, ...]:
         """Show containers the instances that the kubelet chose from a resource of which the scheduler knows nothing.
@@ -203,7 +217,8 @@ class Allocator:
     def _look_around(self, resource: str, instances: Mapping[InstanceKey, MigRuntime] | None) -> Surroundings:
         gpus = {gpu.uuid: gpu for gpu in self._read_gpus()}
         host = look_up(self._settings)
-        return Surroundings(self._settings, gpus, host, self._make_id, instances, self._read_ids(resource))
+        sick = {card.id for card in self._read_cards() if not card.healthy}
+        return Surroundings(self._settings, gpus, host, self._make_id, instances, self._read_ids(resource), sick)
 
     def _add_up(self, found: FoundPod, requests: Sequence[Sequence[str]]) -> None:
         given = settle_shares(found.pod, requests, self._settings)
@@ -216,7 +231,7 @@ class Allocator:
             self._add_up(found, requests)
         except NoRoomError as error:
             _log.error("a card would be given away twice", pod=found.pod.full_name, error=str(error))
-            self._report(found.pod, str(error))
+            self._report(found.pod, error.told)
             raise
 
     async def _grant(

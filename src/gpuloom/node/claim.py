@@ -9,12 +9,13 @@ in its status, all before it looks at the next one. So the pod of this call is i
 other pod that is there without its devices has just been refused, and its status says so a moment later.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
 from gpuloom.node.errors import AllocationError, UnclearError
 from gpuloom.node.knownpods import Book, KnownPod
+from gpuloom.node.naming import Names, phrase
 from gpuloom.node.room import is_untouched
 from gpuloom.node.settings import NodeSettings
 from gpuloom.vendors.catalog import Catalog, load_shipped
@@ -42,13 +43,18 @@ class AllocateCall:
     instances: Collection[str] = ()
 
 
-def check_owner(pod: FullPod, settings: NodeSettings) -> None:
+def check_owner(pod: FullPod, call: AllocateCall, settings: NodeSettings) -> None:
     """Accept the pod that the node lock names.
 
     Raises AllocationError when it does not wait for its devices here; then nothing of it may be changed.
     """
     if refusal := _find_refusal(pod, settings):
-        raise AllocationError(f"pod {pod.full_name} holds the lock of node {settings.node_name} but {refusal}")
+        readers = find_readers(call, settings)
+        raise AllocationError(
+            *phrase(
+                lambda names: f"{names.one(pod)} holds the lock of node {settings.node_name} but {refusal}", readers
+            )
+        )
 
 
 def check_call(pod: FullPod, call: AllocateCall, settings: NodeSettings) -> None:
@@ -58,26 +64,40 @@ def check_call(pod: FullPod, call: AllocateCall, settings: NodeSettings) -> None
     may be changed.
     """
     others = [one for one in _find_askers(call, settings) if one.metadata.uid != pod.metadata.uid]
+    kubelet = f"the kubelet of node {settings.node_name}"
+
+    def refuse(kind: type[AllocationError], write: Callable[[Names], str]) -> AllocationError:
+        return kind(*phrase(write, find_readers(call, settings)))
+
     if call.book is None:
         if not _waits_for(pod, call.counts):
-            raise AllocationError(
-                f"the kubelet of node {settings.node_name} asks for {_say(call.counts)} devices, which is not what pod "
-                f"{pod.full_name} waits for{_blame(others, settings)}"
+            raise refuse(
+                AllocationError,
+                lambda names: (
+                    f"{kubelet} asks for {_say(call.counts)} devices, which is not what {names.one(pod)} waits for"
+                    f"{_blame(others, settings, names)}"
+                ),
             )
     elif not _lacks_devices(pod, call.book, settings.resource_name):
-        raise AllocationError(
-            f"pod {pod.full_name} waits for its devices, but it is not the one that the kubelet of node "
-            f"{settings.node_name} starts{_blame(others, settings)}"
+        raise refuse(
+            AllocationError,
+            lambda names: (
+                f"{names.one(pod)} waits for its devices, but it is not the one that {kubelet} starts"
+                f"{_blame(others, settings, names)}"
+            ),
         )
     if taken := _find_taken(pod, call):
-        raise AllocationError(
-            f"the kubelet of node {settings.node_name} gives pod {pod.full_name} what another pod has already "
-            f"({', '.join(taken)}): delete the pod, its next one gets others"
+        raise refuse(
+            AllocationError,
+            lambda names: (
+                f"{kubelet} gives {names.one(pod)} what another pod has already ({', '.join(taken)}): delete the pod, "
+                "its next one gets others"
+            ),
         )
     if others:
-        raise UnclearError(
-            f"the kubelet of node {settings.node_name} may ask for pod {pod.full_name} or for another"
-            f"{_blame(others, settings)}"
+        raise refuse(
+            UnclearError,
+            lambda names: f"{kubelet} may ask for {names.one(pod)} or for another{_blame(others, settings, names)}",
         )
 
 
@@ -88,12 +108,22 @@ def choose_candidate(call: AllocateCall, settings: NodeSettings) -> FullPod:
     """
     waiting = _find_waiting(call, settings)
     if not waiting:
-        blame = _blame(_find_askers(call, settings), settings)
-        raise AllocationError(f"no binding pod found on node {settings.node_name}{blame}")
+        askers = _find_askers(call, settings)
+        raise AllocationError(
+            *phrase(
+                lambda names: f"no binding pod found on node {settings.node_name}{_blame(askers, settings, names)}",
+                askers,
+            )
+        )
     if len(waiting) > 1:
-        names = ", ".join(sorted(pod.full_name for pod in waiting))
         raise UnclearError(
-            f"node {settings.node_name} has no lock and several pods wait for devices ({names}): delete all but one"
+            *phrase(
+                lambda names: (
+                    f"node {settings.node_name} has no lock and several pods wait for devices ({names.all(waiting)}): "
+                    "delete all but one"
+                ),
+                [*waiting, *find_readers(call, settings)],
+            )
         )
     return waiting[0]
 
@@ -125,6 +155,18 @@ def _find_waiting(call: AllocateCall, settings: NodeSettings) -> list[FullPod]:
     if call.book is None:
         return waiting
     return [pod for pod in waiting if _lacks_devices(pod, call.book, settings.resource_name)]
+
+
+def find_readers(call: AllocateCall, settings: NodeSettings) -> Sequence[FullPod]:
+    """Find the pods on which a refusal of the call may be shown; none where that is not known.
+
+    These are the pods that the call may be for. Where the kubelet's book tells, those that were served are among them:
+    a kubelet that lost an answer asks again.
+    """
+    resource, book = settings.resource_name, call.book
+    if book is None:
+        return _find_askers(call, settings)
+    return [pod for pod in call.pods if _asks(pod, call.counts, resource) and _lacks_devices(pod, book, resource)]
 
 
 def _find_askers(call: AllocateCall, settings: NodeSettings) -> list[FullPod]:
@@ -166,15 +208,15 @@ def _lacks(pod: FullPod, known: KnownPod, resource: str) -> bool:
     return not told or any(not known.devices[each.name] for each in told)
 
 
-def _blame(pods: Sequence[FullPod], settings: NodeSettings) -> str:
+def _blame(pods: Sequence[FullPod], settings: NodeSettings, names: Names) -> str:
     """Name the other pods that ask, and say of those that the scheduler did not place what to do about them."""
     strangers = [pod for pod in pods if not _is_ours(pod, settings)]
     if not strangers:
-        return "".join(f"; pod {pod.full_name} asks as well" for pod in pods)
-    names = ", ".join(sorted(pod.full_name for pod in strangers))
+        return f"; {names.all(pods)} asks as well" if pods else ""
     return (
-        f"; {names} asks for {settings.resource_name} and was not placed by scheduler {settings.scheduler_name}: "
-        "delete it, and create it without spec.nodeName, another scheduler or the label hami.io/webhook=ignore"
+        f"; {names.all(strangers)} asks for {settings.resource_name} and was not placed by scheduler "
+        f"{settings.scheduler_name}: delete it, and create it without spec.nodeName, another scheduler or the label "
+        "hami.io/webhook=ignore"
     )
 
 

@@ -42,7 +42,14 @@ class CrashLoopError(NodeError):
 
 
 class AllocationError(NodeError):
-    """An Allocate call is refused; the message is what the kubelet shows on the pod."""
+    """An Allocate call is refused.
+
+    The message is for the log. ``told`` is what the kubelet shows on a pod: it names no pod of another namespace.
+    """
+
+    def __init__(self, message: str, told: str = "") -> None:
+        super().__init__(message)
+        self.told = told or message
 
 
 class NoRoomError(AllocationError):

@@ -16,11 +16,12 @@ from gpuloom.kube.client import KubeClient
 from gpuloom.kube.errors import ApiError, NotFoundError
 from gpuloom.kube.resources import FULL_PODS, NODES
 from gpuloom.node.boundpods import bound_pods
-from gpuloom.node.claim import AllocateCall, check_call, check_owner, choose_candidate, find_told
+from gpuloom.node.claim import AllocateCall, check_call, check_owner, choose_candidate, find_readers, find_told
 from gpuloom.node.clock import Sleep
 from gpuloom.node.errors import AllocationError, KubeletError, UnclearError
 from gpuloom.node.knownpods import Book
 from gpuloom.node.kubeletbook import read_book_if_shown
+from gpuloom.node.naming import phrase
 from gpuloom.node.nodewatch import NodeWatch
 from gpuloom.node.settings import NodeSettings
 from gpuloom.node.writes import read_lock
@@ -89,6 +90,10 @@ class PodFinder:
     def note_served(self, pod: FullPod) -> None:
         """Note that a pod got all it asked for, so that no later call is for it."""
         self._served.add(pod.metadata.uid)
+
+    def forget_served(self) -> None:
+        """Forget which pods got all they asked for: whoever asks now may not have heard it."""
+        self._served.clear()
 
     async def wait(self, counts: Sequence[int], instances: Sequence[str]) -> FoundPod:
         """Return the pod of a call, as the API server says; while it may be another's, wait a moment for its kubelet.
@@ -181,11 +186,13 @@ class PodFinder:
             call = AllocateCall(counts, pods, book, self._served, instances)
             pod = find_told(call, self._settings)
             if pod is None:
-                pod = await self._find_owner(lock, pods) if lock else choose_candidate(call, self._settings)
+                pod = await self._find_owner(lock, call) if lock else choose_candidate(call, self._settings)
         except ApiError as error:
             raise self._refuse(error) from error
         except WireError as error:
-            raise AllocationError(f"node {node_name}, annotation {keys.NODE_LOCK}: {error}") from error
+            # The annotation may name a pod of whoever.
+            place = f"node {node_name}, annotation {keys.NODE_LOCK}"
+            raise AllocationError(f"{place}: {error}", f"{place}: cannot be read") from error
         check_call(pod, call, self._settings)
         return FoundPod(pod, call, has_lock=lock is not None and lock.is_held_by(pod.namespace, pod.name))
 
@@ -202,7 +209,9 @@ class PodFinder:
     def _refuse(self, error: ApiError) -> AllocationError:
         # A refusal is final: the kubelet fails the pod. So an API server that is away gets a moment.
         refusal = UnclearError if error.outcome_unknown else AllocationError
-        return refusal(f"cannot find the pod to allocate for on node {self._settings.node_name}: {error}")
+        what = f"cannot find the pod to allocate for on node {self._settings.node_name}"
+        # What the API server says may name a pod of whoever.
+        return refusal(f"{what}: {error}", f"{what}: the API server refuses to tell, or did not answer")
 
     async def _see_book(self) -> Book | None:
         try:
@@ -210,16 +219,23 @@ class PodFinder:
         except KubeletError as error:
             raise UnclearError(f"cannot tell which pod of node {self._settings.node_name} asks: {error}") from error
 
-    async def _find_owner(self, lock: NodeLock, pods: Sequence[FullPod]) -> FullPod:
+    async def _find_owner(self, lock: NodeLock, call: AllocateCall) -> FullPod:
         node_name = self._settings.node_name
-        pod = next((pod for pod in pods if lock.is_held_by(pod.namespace, pod.name)), None)
+        readers = find_readers(call, self._settings)
+        pod = next((pod for pod in call.pods if lock.is_held_by(pod.namespace, pod.name)), None)
         if pod is not None:
-            check_owner(pod, self._settings)
+            check_owner(pod, call, self._settings)
             return pod
         try:
-            check_owner(await self._client.get(FULL_PODS, lock.name, namespace=lock.namespace), self._settings)
+            check_owner(await self._client.get(FULL_PODS, lock.name, namespace=lock.namespace), call, self._settings)
         except NotFoundError as error:
             raise AllocationError(
-                f"pod {lock.namespace}/{lock.name} holds the lock of node {node_name} but does not exist"
+                *phrase(
+                    lambda names: f"{names.one(lock)} holds the lock of node {node_name} but does not exist", readers
+                )
             ) from error
-        raise UnclearError(f"pod {lock.namespace}/{lock.name} was bound to node {node_name} while its pods were listed")
+        raise UnclearError(
+            *phrase(
+                lambda names: f"{names.one(lock)} was bound to node {node_name} while its pods were listed", readers
+            )
+        )

@@ -13,6 +13,7 @@ APPLICATION_XIDS = frozenset({13, 31, 43, 45, 68, 109})
 """Errors that the application on the card causes: the card itself is fine."""
 
 DEFAULT_RECOVERY_S = 300.0
+_TOLD_EVERY_S = 60.0
 _ALL = frozenset({"all", "xids"})
 _log = structlog.get_logger(__name__)
 
@@ -90,6 +91,7 @@ class HealthBook:
     def __init__(self, settings: HealthSettings) -> None:
         self._settings = settings
         self._sick: dict[str, Sickness] = {}
+        self._told_s: dict[tuple[str | None, int], float] = {}
 
     @property
     def sick(self) -> Mapping[str, Sickness]:
@@ -99,11 +101,18 @@ class HealthBook:
     def note_event(self, event: XidEvent, targets: Iterable[HealthTarget], now_s: float) -> None:
         """Record a critical error; `targets` are the node's. Ignore an error of an unknown card."""
         if not self._settings.is_fatal(event.xid):
-            _log.info("error of an application, card stays healthy", uuid=event.uuid, xid=event.xid)
+            self._tell_harmless(event, now_s)
             return
         for target in targets:
             if target.is_hit_by(event):
                 self.note(target.uuid, f"Xid {event.xid}", now_s)
+
+    def _tell_harmless(self, event: XidEvent, now_s: float) -> None:
+        """Log an error that does not count, once a minute: programs make as many of these as they like."""
+        kind = event.uuid, event.xid
+        if now_s - self._told_s.get(kind, -math.inf) >= _TOLD_EVERY_S:
+            self._told_s[kind] = now_s
+            _log.info("error of an application, card stays healthy", uuid=event.uuid, xid=event.xid)
 
     def note_coverage(self, coverage: Mapping[str, Coverage], now_s: float) -> None:
         """Record which cards cannot be watched."""

@@ -79,6 +79,8 @@ class HealthWatch:
 
     async def _open(self) -> None:
         """Ask for the errors of all cards; one that is lost is not sick for that, it is asked for when it is back."""
+        # If this fails, the old watch may be gone as well.
+        self._must_open = True
         coverage = await self._nvml.watch_events()
         self._must_open = False
         self._watched = {uuid for uuid, answer in coverage.items() if answer is not Coverage.FAILED}

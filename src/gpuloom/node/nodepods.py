@@ -48,7 +48,7 @@ class NodePods(Generic[P]):
         self._pods: dict[str, P] = {}
         self._unreadable: set[str] = set()
         self._recent: deque[_Version] = deque(maxlen=_RECENT_VERSIONS)
-        self._awaited: _Version | None = None
+        self._awaited: Pod | None = None
         self._has_shown = asyncio.Event()
         self._has_changed = asyncio.Event()
 
@@ -79,8 +79,8 @@ class NodePods(Generic[P]):
         A watch shows changes in their order, so all that happened before that version has been shown then as well.
         """
         self._has_shown.clear()
-        self._awaited = _version_of(pod)
-        if self._awaited in self._recent:
+        self._awaited = pod
+        if _version_of(pod) in self._recent:
             self._settle()
         return await _is_set_within(self._has_shown, limit_s)
 
@@ -115,23 +115,30 @@ class NodePods(Generic[P]):
         # A pod that cannot be read exists, so what was known of it counts.
         known = {uid: self._pods[uid] for uid in listed.unreadable & self._pods.keys()}
         self._pods, self._unreadable, self.is_listed = listed.pods | known, listed.unreadable, True
-        versions = [_version_of(pod) for pod in listed.pods.values()]
-        self._recent.extend(versions)
+        self._recent.extend(map(_version_of, listed.pods.values()))
         # A list shows all that was written before it began.
-        if self._awaited is not None and (self._awaited == listed.awaited or self._awaited in versions):
+        is_told = self._awaited is not None and self._awaited is listed.awaited
+        if is_told or any(map(self._shows_awaited, listed.pods.values())):
             self._settle()
 
     def _change(self, pod: P) -> None:
         self._pods[pod.metadata.uid] = pod
         self._unreadable.discard(pod.metadata.uid)
         self._recent.append(_version_of(pod))
-        if self._awaited == self._recent[-1]:
+        if self._shows_awaited(pod):
             self._settle()
+
+    def _shows_awaited(self, pod: Pod) -> bool:
+        """Whether a pod as it is shown is the awaited version, or a later one: a list skips versions."""
+        awaited = self._awaited
+        if awaited is None or awaited.metadata.uid != pod.metadata.uid:
+            return False
+        return pod.metadata.resource_version == awaited.metadata.resource_version or pod.version > awaited.version > 0
 
     def _remove(self, uid: str) -> None:
         self._pods.pop(uid, None)
         self._unreadable.discard(uid)
-        if self._awaited is not None and self._awaited[0] == uid:
+        if self._awaited is not None and self._awaited.metadata.uid == uid:
             self._settle()
 
     def _settle(self) -> None:
@@ -142,7 +149,7 @@ class NodePods(Generic[P]):
 class _Listing(Generic[P]):
     """What a list has told so far, and which version was awaited when it began."""
 
-    def __init__(self, awaited: _Version | None) -> None:
+    def __init__(self, awaited: Pod | None) -> None:
         self.pods: dict[str, P] = {}
         self.unreadable: set[str] = set()
         self.awaited = awaited

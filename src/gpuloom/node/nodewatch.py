@@ -85,6 +85,10 @@ class LateRelease:
             except ApiError as error:
                 _log.warning("lock of a served pod not released", node=self._node_name, error=str(error))
                 self._note_again(served.items())
+            except asyncio.CancelledError:
+                # The next run is for the next kubelet.
+                self._note_again(served.items())
+                raise
             if not found:
                 await self._sleep(_BETWEEN_LOOKS_S)
 

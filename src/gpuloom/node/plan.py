@@ -20,7 +20,7 @@ from gpuloom.node.wholecards import is_limited
 from gpuloom.wire import keys
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.fullpods import FullContainer, FullPod
-from gpuloom.wire.shares import has_shares, take_next
+from gpuloom.wire.shares import decode_shares, has_shares, take_next
 
 _log = structlog.get_logger(__name__)
 
@@ -49,7 +49,8 @@ class Surroundings:
     """What a plan needs besides the pod: the settings, the node's cards by UUID, its files, and new ids.
 
     ``instances`` are the MIG instances that were made for the containers, None where cards are not divided. ``offered``
-    are the ids from which the kubelet chooses, if these are instances that others made.
+    are the ids from which the kubelet chooses, if these are instances that others made. ``sick`` are the cards of which
+    the kubelet is told that they are unhealthy.
     """
 
     settings: NodeSettings
@@ -58,6 +59,7 @@ class Surroundings:
     make_id: Callable[[], str]
     instances: Mapping[InstanceKey, MigRuntime] | None = None
     offered: Collection[str] = ()
+    sick: Collection[str] = ()
 
 
 def plan_allocation(pod: FullPod, requests: Sequence[Sequence[str]], around: Surroundings) -> AllocatePlan:
@@ -77,6 +79,7 @@ def plan_allocation(pod: FullPod, requests: Sequence[Sequence[str]], around: Sur
                     f"device number not matched: pod {pod.full_name} was scheduled with {len(shares)}, "
                     f"the kubelet asks for {len(ids)}"
                 )
+            _check_given(pod, position, shares)
             container = _find_container(pod, containers, position)
             check_number(ids, around.settings.resource_name, around.settings)
             if around.instances is not None:
@@ -142,6 +145,19 @@ def _settle_cards(pod: FullPod, shares: ContainerShares, ids: Sequence[str], aro
     return shares
 
 
+def _check_given(pod: FullPod, position: int, shares: ContainerShares) -> None:
+    """Refuse what is not what the scheduler wrote down as given: by that alone everybody counts what the pod holds."""
+    text = pod.annotations.get(keys.DEVICES_ALLOCATED, "")
+    if not text:
+        return
+    given = decode_shares(text)
+    if position >= len(given) or given[position] != shares:
+        raise AllocationError(
+            f"container number {position + 1} of pod {pod.full_name} has other shares in {keys.DEVICES_TO_ALLOCATE} "
+            f"than in {keys.DEVICES_ALLOCATED}: somebody has changed them since it was scheduled"
+        )
+
+
 def _find_container(pod: FullPod, containers: Sequence[FullContainer], position: int) -> FullContainer:
     if position >= len(containers):
         raise AllocationError(
@@ -158,6 +174,11 @@ def _grant(pod: FullPod, container: FullContainer, shares: ContainerShares, arou
             raise AllocationError(
                 f"container {container.name} of pod {pod.full_name} was scheduled to card {share.uuid}, which this "
                 "node does not offer"
+            )
+        if share.uuid in around.sick:
+            raise AllocationError(
+                f"container {container.name} of pod {pod.full_name} was scheduled to card {share.uuid}, which is "
+                "unhealthy by now: the next pod gets another"
             )
         # The limiter takes 0 for no limit at all.
         if share.memory_mib <= 0:

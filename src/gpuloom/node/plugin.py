@@ -119,7 +119,7 @@ class DevicePluginService:
             injections = await self._answer(requests)
         except AllocationError as error:
             _log.warning("allocation refused", node=self._settings.node_name, error=str(error))
-            await context.abort(grpc.StatusCode.UNKNOWN, str(error))
+            await context.abort(grpc.StatusCode.UNKNOWN, error.told)
         return api.AllocateResponse(container_responses=[_to_response(injection) for injection in injections])
 
     async def PreStartContainer(  # noqa: N802 - gRPC's name
@@ -137,11 +137,28 @@ class DevicePluginService:
         return [grant.injection for grant in served.grants]
 
     async def _allocate(self, requests: Sequence[Sequence[str]]) -> Served:
-        # A kubelet that hangs up must not leave a pod half served, so what has begun is finished.
-        task = asyncio.create_task(self._allocator.allocate(requests))
+        begun = asyncio.Event()
+        task = asyncio.create_task(self._allocator.allocate(requests, on_found=begun.set))
         self._allocations.add(task)
         task.add_done_callback(self._allocations.discard)
-        return await asyncio.shield(task)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            # A kubelet that hangs up must not leave a pod half served, so what has begun is finished. A new one asks
+            # again for a pod of which nothing was changed.
+            if not begun.is_set():
+                task.cancel()
+            task.add_done_callback(self._tell_unheard)
+            raise
+
+    def _tell_unheard(self, task: asyncio.Task[Served]) -> None:
+        """Log how a call ended that nobody waits for any more."""
+        if task.cancelled():
+            _log.info("the kubelet hung up, nothing was changed", node=self._settings.node_name)
+        elif error := task.exception():
+            _log.warning("allocation refused", node=self._settings.node_name, error=str(error))
+        else:
+            _log.warning("the kubelet hung up before it was answered", pod=task.result().pod.full_name)
 
 
 @contextmanager

@@ -5,6 +5,7 @@ Only reports, and changes nothing. A finding means that a container runs with an
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from typing import NamedTuple
 
 import structlog
 
@@ -16,6 +17,7 @@ from gpuloom.kube.resources import PODS
 from gpuloom.node.clock import Sleep
 from gpuloom.node.errors import KubeletError
 from gpuloom.node.kubeletbook import read_book
+from gpuloom.node.naming import phrase
 from gpuloom.node.settings import NodeSettings
 from gpuloom.wire.objects import Pod
 
@@ -23,20 +25,24 @@ _DELAYS_S = (1.0, 2.0, 4.0, 8.0)
 _MOST_CHECKS = 100
 _log = structlog.get_logger(__name__)
 
-PodName = tuple[str, str]
-"""Namespace and name."""
+
+class HolderName(NamedTuple):
+    """What stands for a pod in the kubelet's book."""
+
+    namespace: str
+    name: str
 
 
-async def read_holders(settings: NodeSettings) -> Mapping[str, Collection[PodName]]:
+async def read_holders(settings: NodeSettings) -> Mapping[str, Collection[HolderName]]:
     """Return which pods hold which device ids of the resource, as the kubelet says.
 
     An init container may have the same id as another container. Raises KubeletError when it does not answer.
     """
-    holders: dict[str, set[PodName]] = {}
+    holders: dict[str, set[HolderName]] = {}
     for pod in await read_book(settings.pod_resources_socket, settings.resource_name):
         for ids in pod.devices.values():
             for each in ids:
-                holders.setdefault(each, set()).add((pod.namespace, pod.name))
+                holders.setdefault(each, set()).add(HolderName(pod.namespace, pod.name))
     return holders
 
 
@@ -88,21 +94,23 @@ class AllocationCheck:
                 await self._compare(pod, found)
                 return
 
-    async def _compare(self, pod: Pod, found: Collection[PodName]) -> None:
-        if (pod.namespace, pod.name) in found or await self._has_left(pod):
+    async def _compare(self, pod: Pod, found: Collection[HolderName]) -> None:
+        if HolderName(pod.namespace, pod.name) in found or await self._has_left(pod):
             return
         self.findings += 1
-        names = ", ".join(sorted("/".join(name) for name in found))
-        message = f"the kubelet gave this pod's share of a card to {names}: delete both pods"
-        _log.error("share given to another pod", pod=pod.full_name, holders=names)
-        record(self._events, pod, "Warning", "ShareGivenToAnotherPod", message)
+        message, told = phrase(
+            lambda names: f"the kubelet gave this pod's share of a card to {names.all([*found])}: delete both pods",
+            [pod],
+        )
+        _log.error("share given to another pod", pod=pod.full_name, error=message)
+        record(self._events, pod, "Warning", "ShareGivenToAnotherPod", told)
 
     async def _has_left(self, pod: Pod) -> bool:
-        """Tell whether a pod is gone or going: then the kubelet may have given its ids to the next."""
+        """Tell whether a pod is gone, going or over: then the kubelet may have given its ids to the next."""
         try:
             seen = await self._client.get(PODS, pod.name, namespace=pod.namespace)
         except NotFoundError:
             return True
         except ApiError:
             return False
-        return seen.metadata.uid != pod.metadata.uid or seen.is_terminating
+        return seen.metadata.uid != pod.metadata.uid or seen.is_terminating or seen.is_over

@@ -17,6 +17,7 @@ from gpuloom.node.nvml import Nvml
 from gpuloom.node.settings import NodeSettings
 from gpuloom.node.topology import Asymmetry, PairScores, score_pairs
 from gpuloom.wire import keys
+from gpuloom.wire.errors import WireError
 from gpuloom.wire.objects import Node
 from gpuloom.wire.pairscores import encode_pair_scores
 from gpuloom.wire.register import encode_register
@@ -58,7 +59,8 @@ class NodeRegistration:
     async def tick(self) -> bool:
         """Read cards and node, patch what is missing or differs; return whether anything was patched.
 
-        Raises CardReadError, but writes what is known of the cards before, and ApiError.
+        Raises CardReadError, but writes what is known of the cards before, ApiError, and WireError for a card that
+        cannot be written.
         """
         try:
             await self._inventory.refresh()
@@ -94,7 +96,7 @@ class NodeRegistration:
                     period_s, self._described = RETRY_S, self._inventory.cards
                 else:
                     await self.tick()
-            except (ApiError, CardReadError) as error:
+            except (ApiError, CardReadError, WireError) as error:
                 period_s = RETRY_S
                 _log.warning("registration failed", node=self._settings.node_name, error=str(error), retry_s=RETRY_S)
             # Cards may have changed since they were described: writing takes its time.

@@ -5,7 +5,7 @@ the node's own pods, read while the kubelet's call waits, show both.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import reduce
+from functools import partial, reduce
 
 from gpuloom.engine.request.demand import init_is_over, read_phases
 from gpuloom.engine.state.holdings import cards_named, find_flaw
@@ -14,13 +14,13 @@ from gpuloom.model.card import Card
 from gpuloom.model.mig import MIG_MODE
 from gpuloom.model.share import ContainerShares, without_end
 from gpuloom.node.errors import NoRoomError
+from gpuloom.node.naming import Names, phrase
 from gpuloom.wire import keys
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.objects import Pod
 from gpuloom.wire.shares import decode_shares
 
 _AS_LISTED: Mapping[int, ContainerShares] = {}
-_MOST_NAMED = 5
 
 
 def check_room(
@@ -44,7 +44,7 @@ def check_room(
     held = [(one, _read_closed(one, asked.keys(), pod)) for one in others]
     for card in cards:
         if card.id in asked and card.mode != MIG_MODE:
-            sharing = {one.full_name: usage[card.id] for one, usage in held if card.id in usage}
+            sharing = [(one, usage[card.id]) for one, usage in held if card.id in usage]
             _check_card(pod, card, asked[card.id], sharing)
 
 
@@ -87,31 +87,32 @@ def _read_closed(other: Pod, asked: Collection[str], pod: Pod) -> dict[str, Usag
     except WireError as error:
         named = cards_named(_text_of(other))
         if not named or not named.isdisjoint(asked):
-            raise NoRoomError(
-                f"pod {pod.full_name} gets no card: nobody can read how much of it pod {other.full_name} holds "
-                f"({keys.DEVICES_ALLOCATED}: {error}); delete that pod"
-            ) from error
+            raise NoRoomError(*phrase(partial(_explain_unread, pod, other, str(error)), [pod])) from error
         return {}
 
 
-def _check_card(pod: Pod, card: Card, asked: Usage, sharing: dict[str, Usage]) -> None:
-    total = reduce(Usage.__add__, sharing.values(), NOTHING) + asked
+def _explain_unread(pod: Pod, other: Pod, error: str, names: Names) -> str:
+    return (
+        f"{names.one(pod)} gets no card: nobody can read how much of it {names.one(other)} holds "
+        f"({keys.DEVICES_ALLOCATED}: {error}); delete that pod"
+    )
+
+
+def _check_card(pod: Pod, card: Card, asked: Usage, sharing: Sequence[tuple[Pod, Usage]]) -> None:
+    total = reduce(Usage.__add__, [usage for _, usage in sharing], NOTHING) + asked
     for amount, limit, unit in (
         (total.memory_mib, card.memory_mib, "MiB"),
         (total.cores, card.cores, "% of the cores"),
         (total.slots, card.count, "shares"),
     ):
         if amount > limit:
-            raise NoRoomError(
-                f"pod {pod.full_name} gets no card: with it card {card.id} would give away {amount} of {limit} {unit}"
-                f"{_name(sharing)}; two schedulers have decided at the same time, the kubelet chose another card than "
-                "the scheduler, or the card has become smaller"
-            )
+            found = f"with it card {card.id} would give away {amount} of {limit} {unit}"
+            raise NoRoomError(*phrase(partial(_explain_full, pod, found, [one for one, _ in sharing]), [pod]))
 
 
-def _name(sharing: dict[str, Usage]) -> str:
-    if not sharing:
-        return ""
-    names = sorted(sharing)
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return f", beside {', '.join(names[:_MOST_NAMED])}{more}"
+def _explain_full(pod: Pod, found: str, sharing: Sequence[Pod], names: Names) -> str:
+    beside = f", beside {names.all(sharing)}" if sharing else ""
+    return (
+        f"{names.one(pod)} gets no card: {found}{beside}; two schedulers have decided at the same time, the kubelet "
+        "chose another card than the scheduler, or the card has become smaller"
+    )

@@ -10,6 +10,7 @@ from structlog.testing import capture_logs
 
 from gpuloom.local.kubelet import SimulatedKubelet
 from gpuloom.node.agent import NodeAgent
+from gpuloom.node.allocate import Allocator
 from gpuloom.node.api import deviceplugin_pb2 as api
 from gpuloom.node.api.deviceplugin_pb2_grpc import DevicePluginStub, RegistrationStub
 from gpuloom.node.errors import ConfigurationError, CrashLoopError, DriverMissingError, KubeletError, NodeError
@@ -86,6 +87,21 @@ async def test_a_kubelet_that_comes_while_the_cards_are_read_is_registered_with_
                 for _ in range(20):
                     await polls.acquire()
     assert [each["event"] for each in logs].count("device plugin is registered") == 1
+
+
+async def test_nothing_is_remembered_of_what_the_last_kubelet_was_given(agent, kubelet, monkeypatch):
+    met: list[Allocator] = []
+
+    def note(allocator: Allocator) -> None:
+        met.append(allocator)
+
+    monkeypatch.setattr(Allocator, "meet_kubelet", note)
+    async with agent, kubelet:
+        await has_devices(kubelet, 20)
+        await kubelet.restart()
+        async with asyncio.timeout(60):
+            while len(met) < 2:  # noqa: ASYNC110 - a plugin announces nothing
+                await asyncio.sleep(0.01)
 
 
 async def test_a_kubelet_whose_plugin_stopped_has_nothing_to_give(agent, kubelet):

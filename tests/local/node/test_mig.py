@@ -268,6 +268,17 @@ async def test_the_place_of_a_pod_that_is_gone_can_be_given_at_once(keeper, add_
     assert await places() == [6]
 
 
+async def test_the_place_of_a_pod_that_is_gone_is_given_although_the_api_server_failed_for_a_moment(
+    keeper, add_pod, places, local_client, local_server
+):
+    await keeper.create(await add_pod("p", 6), [ID])
+    await local_client.delete(PODS, "p", namespace="default", grace_period_s=0)
+    pod = await add_pod("q", 6)
+    local_server.faults.add(InjectedFault("GET", "/pods", times=2, status=503))
+    await keeper.create(pod, [ID])
+    assert await places() == [6]
+
+
 async def test_room_elsewhere_is_given_although_nothing_can_be_taken_back(keeper, add_pod, places, local_server):
     await keeper.create(await add_pod("p", 6), [ID])
     pod = await add_pod("q", 5)

@@ -63,6 +63,11 @@ class Watched(Scene):
     def watch_again(self):
         self._tasks[0] = asyncio.create_task(self.pods.run())
 
+    async def look_again(self):
+        self._tasks[1].cancel()
+        await asyncio.wait(self._tasks[1:])
+        self._tasks[1] = asyncio.create_task(self.locks.run())
+
     async def leave(self):
         for task in self._tasks:
             task.cancel()
@@ -278,6 +283,27 @@ async def test_a_look_for_locks_that_fails_is_made_again(scene, local_server):
     local_server.faults.add(InjectedFault("PATCH", "/nodes/n1", status=409, reason="Conflict"))
     await scene.allocator.allocate([ID])
     await scene.looks.end()
+    await wait_until(scene.has_no_lock)
+
+
+async def test_a_look_for_locks_that_is_broken_off_is_made_again(scene, monkeypatch):
+    """The plugin starts again for a new kubelet."""
+    await scene.add_pod()
+    await scene.shows("p")
+    await scene.lock("p")
+    get, has_asked = scene.client.get, asyncio.Event()
+
+    async def hang(resource, *args, **options):
+        if resource is NODES and not has_asked.is_set():
+            has_asked.set()
+            await asyncio.Event().wait()
+        return await get(resource, *args, **options)
+
+    monkeypatch.setattr(scene.client, "get", hang)
+    scene.begins("p")
+    await scene.allocator.allocate([ID])
+    await has_asked.wait()
+    await scene.look_again()
     await wait_until(scene.has_no_lock)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 
+import msgspec
 import pytest
 
 from gpuloom.kube.recorder import EventRecorder
@@ -65,10 +66,31 @@ async def test_a_share_in_other_hands_is_an_event_of_its_pod(site, running, chec
         await site.client.delete(EVENTS, event.name, namespace="default")
 
 
+async def test_whoever_lost_a_share_is_not_told_the_name_of_anothers_pod(site, running, check, events, monkeypatch):
+    said = []
+    monkeypatch.setattr(events, "record", lambda **event: said.append(event["message"]))
+    lost = msgspec.structs.replace(running, metadata=msgspec.structs.replace(running.metadata, namespace="mine"))
+    monkeypatch.setattr(site.client, "get", lambda *_, **__: asyncio.sleep(0, lost))
+    check.begin(lost, [*site.kubelet.held_by(running.metadata.uid)])
+    await finish(check)
+    assert [text.partition(" (")[0] for text in said] == [
+        "the kubelet gave this pod's share of a card to a pod of another namespace: delete both pods"
+    ]
+
+
 async def test_ids_of_a_pod_that_has_left_may_be_anothers(site, running, check):
     left = await site.create_pod("left", count=0)
     await site.client.delete(PODS, "left", namespace="default")
     check.begin(left, [*site.kubelet.held_by(running.metadata.uid)])
+    await finish(check)
+    assert check.findings == 0
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+async def test_ids_of_a_pod_that_has_ended_may_be_anothers(site, running, check, phase):
+    ended = await site.create_pod("ended", count=0)
+    await site.client.patch(PODS, "ended", {"status": {"phase": phase}}, namespace="default", subresource="status")
+    check.begin(ended, [*site.kubelet.held_by(running.metadata.uid)])
     await finish(check)
     assert check.findings == 0
 

@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime
+from unittest.mock import AsyncMock, patch
 
 import pytest
 from structlog.testing import capture_logs
@@ -144,6 +145,25 @@ async def test_the_loop_waits_longer_after_a_success(registration, local_server,
     with pytest.raises(EnoughError):
         await registration.keep(sleep=note)
     assert waits == [wait_s]
+
+
+async def test_a_card_that_cannot_be_written_ends_nothing(make_registration, machine, local_client):
+    """A name with a comma, in a form with commas."""
+    registration = make_registration(register_format="csv9")
+    card, *others = machine.gpus
+    waits = []
+
+    async def mend_once(seconds):
+        waits.append(seconds)
+        if len(waits) == 2:
+            raise EnoughError
+        read.return_value = (card, *others)
+
+    read = AsyncMock(return_value=(replace(card, name="NVIDIA A40, old"), *others))
+    with patch.object(machine, "read_gpus", read), capture_logs() as lines, pytest.raises(EnoughError):
+        await registration.keep(sleep=mend_once)
+    assert ["old" in line["error"] for line in lines if line["event"] == "registration failed"] == [True]
+    assert card.uuid in (await annotations(local_client))[REGISTER]
 
 
 async def test_nothing_is_written_while_a_card_is_being_divided(registration, settings, local_client):

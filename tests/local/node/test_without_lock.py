@@ -1,7 +1,8 @@
 """Allocate on a node without the lock: the phase is the lock, and a pod costs its plugin one write (binding 9)."""
 
 import pytest
-from local.node.unlocked import ID, ONE, PHASE, TO_ALLOCATE, Scene, count_calls
+from local.node.unlocked import ALLOCATED, ID, LOCK, ONE, PHASE, REGISTERED, TO_ALLOCATE, Scene, count_calls
+from msgspec.structs import replace
 
 from gpuloom.kube.errors import ConflictError
 from gpuloom.kube.resources import NODES, PODS
@@ -28,6 +29,15 @@ async def test_a_pod_costs_one_write_and_the_node_is_not_touched(scene, calls):
     await scene.allocator.allocate([ID])
     assert calls == ["get nodes", "list_all pods", "patch pods"]
     assert await scene.says() == ("success", ";")
+
+
+async def test_a_pod_whose_card_became_sick_after_the_decision_fails(scene):
+    """Its owner makes a new one, for which the scheduler chooses another card."""
+    await scene.add_pod()
+    scene.cards = (replace(REGISTERED, healthy=False),)
+    with pytest.raises(AllocationError, match="card GPU-a, which is unhealthy by now"):
+        await scene.allocator.allocate([ID])
+    assert await scene.says() == ("failed", ONE)
 
 
 async def test_a_lock_that_names_the_served_pod_is_released(scene):
@@ -170,3 +180,50 @@ async def test_pods_that_have_ended_are_not_listed(scene, monkeypatch):
     monkeypatch.setattr(scene.client, "list_all", list_and_tell)
     await scene.allocator.allocate([ID])
     assert listed == ["p"]
+
+
+async def test_a_new_kubelet_may_ask_again_for_a_pod_that_was_served_by_the_old_one(scene):
+    """It was stopped before it had the answer: what it asks for is not the next pod's share."""
+    await scene.add_pod("first", to_allocate="GPU-a,NVIDIA,1000,10:;")
+    await scene.allocator.allocate([ID])
+    await scene.add_pod("second")
+    scene.allocator.meet_kubelet()
+    with pytest.raises(AllocationError, match=r"may ask for pod default/second or for another; default/first asks"):
+        await scene.allocator.allocate([ID])
+    assert await scene.says("second") == ("allocating", ONE)
+
+
+async def test_a_lock_that_cannot_be_read_is_shown_to_nobody(scene):
+    await scene.add_pod()
+    await scene.client.patch(NODES, "n1", {"metadata": {"annotations": {LOCK: "never,x,secret"}}})
+    with pytest.raises(AllocationError, match=LOCK) as caught:
+        await scene.allocator.allocate([ID])
+    assert "secret" not in caught.value.told
+
+
+async def test_what_the_api_server_says_of_others_is_shown_to_nobody(scene, local_server):
+    await scene.lock("secret")
+    local_server.faults.add(InjectedFault("GET", "/pods/secret", times=20, status=403))
+    with pytest.raises(AllocationError, match="default/secret") as caught:
+        await scene.allocator.allocate([ID])
+    assert "secret" not in caught.value.told
+
+
+async def test_whoever_is_refused_for_anothers_share_is_not_told_its_name(scene):
+    await scene.add_pod("first", namespace="kube-system", **{PHASE: "success"})
+    await scene.add_pod("second")
+    scene.begins("second")
+    with pytest.raises(AllocationError, match="beside kube-system/first") as caught:
+        await scene.allocator.allocate([ID])
+    ((_, event),) = scene.reported
+    assert ("kube-system" in caught.value.told, "kube-system" in event) == (False, False)
+
+
+async def test_a_pod_gets_no_more_than_the_scheduler_gave_it(scene):
+    """Its owner has changed what is left to allocate, where no policy forbids that."""
+    await scene.add_pod("first", to_allocate="GPU-a,NVIDIA,9000,10:;", **{PHASE: "success"})
+    await scene.add_pod("second", to_allocate="GPU-a,NVIDIA,9000,10:;", **{ALLOCATED: "GPU-a,NVIDIA,1000,10:;"})
+    scene.begins("second")
+    with pytest.raises(AllocationError):
+        await scene.allocator.allocate([ID])
+    assert (await scene.says("second"))[0] == "failed"

@@ -52,7 +52,7 @@ class Scene:
         del seconds
         await asyncio.sleep(0)
 
-    async def add_pod(self, name="p", to_allocate=ONE, containers=("c",), init=(), **annotations):
+    async def add_pod(self, name="p", to_allocate=ONE, containers=("c",), init=(), namespace="default", **annotations):
         known = {"hami.io/vgpu-node": "n1", PHASE: "allocating", TO_ALLOCATE: to_allocate, ALLOCATED: to_allocate}
         resources = {"limits": {RESOURCE: "1"}}
         spec = {
@@ -62,7 +62,7 @@ class Scene:
             "initContainers": [{"name": each, "image": "i", "resources": resources} for each in init],
         }
         body = {"metadata": {"name": name, "annotations": known | annotations}, "spec": spec}
-        return await self.client.create(PODS, body, namespace="default")
+        return await self.client.create(PODS, body, namespace=namespace)
 
     async def lock(self, name):
         text = f"2026-01-01T00:00:00Z,default,{name}"

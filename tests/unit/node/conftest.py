@@ -25,6 +25,7 @@ def make_pod() -> MakePod:
         to_allocate: str = "",
         *,
         name: str = "p",
+        namespace: str = "ns",
         uid: str = "u1",
         containers: Sequence[Mapping[str, Any]] = ({"name": "c"},),
         init_containers: Sequence[Mapping[str, Any]] = (),
@@ -44,7 +45,7 @@ def make_pod() -> MakePod:
         body = {
             "metadata": {
                 "name": name,
-                "namespace": "ns",
+                "namespace": namespace,
                 "uid": uid,
                 "annotations": {**known, **(annotations or {})},
                 "deletionTimestamp": deleted,

@@ -25,6 +25,10 @@ def known(name, devices):
     return KnownPod("ns", name, devices)
 
 
+def accept_owner(pod, settings):
+    check_owner(pod, AllocateCall([1], [pod]), settings)
+
+
 @pytest.fixture
 def ours(make_pod):
     """The pod that waits for its device."""
@@ -52,7 +56,7 @@ def make_foreign(make_pod):
 
 def test_the_pod_that_waits_here_is_accepted(settings, make_pod):
     """binding 3 Allocate with a lock."""
-    check_owner(make_pod(ONE), settings)
+    accept_owner(make_pod(ONE), settings)
 
 
 @pytest.mark.parametrize(
@@ -71,12 +75,12 @@ def test_the_pod_that_waits_here_is_accepted(settings, make_pod):
 def test_an_owner_that_does_not_wait_here_is_refused(settings, make_pod, fact, reason):
     """binding 3 Allocate with a lock; binding 6 Allocate."""
     with pytest.raises(AllocationError, match=rf"pod ns/p holds the lock of node n1 but .*{reason}"):
-        check_owner(make_pod(ONE, **fact), settings)
+        accept_owner(make_pod(ONE, **fact), settings)
 
 
 def test_a_foreign_scheduler_is_fine_where_any_is(settings, make_pod):
     """binding 6 Allocate; D-49."""
-    check_owner(make_pod(ONE, scheduler="other"), replace(settings, any_scheduler=True))
+    accept_owner(make_pod(ONE, scheduler="other"), replace(settings, any_scheduler=True))
 
 
 def test_without_a_lock_the_only_waiting_pod_is_chosen(settings, make_pod):
@@ -235,14 +239,14 @@ def test_the_book_tells_nothing_where_it_shows_two_pods_waiting(settings, make_p
 
 def test_a_pod_that_another_vendors_plugin_called_served_still_waits_for_its_own_cards(settings, make_pod):
     said = {"hami.io/bind-phase": "success", "hami.io/dcu-devices-to-allocate": ";"}
-    check_owner(make_pod(ONE, annotations=said), settings)
+    accept_owner(make_pod(ONE, annotations=said), settings)
 
 
 @pytest.mark.parametrize(("to_allocate", "started"), [(";", None), (ONE, "2026-01-01T00:00:00Z")])
 def test_a_pod_of_two_vendors_that_is_served_or_started_does_not_wait(settings, make_pod, to_allocate, started):
     said = {"hami.io/bind-phase": "success", "hami.io/dcu-devices-to-allocate": ";"}
     with pytest.raises(AllocationError, match="phase 'success'"):
-        check_owner(make_pod(to_allocate, annotations=said, started=started), settings)
+        accept_owner(make_pod(to_allocate, annotations=said, started=started), settings)
 
 
 @pytest.mark.parametrize(
@@ -252,3 +256,67 @@ def test_a_pod_of_two_vendors_that_is_served_or_started_does_not_wait(settings, 
 def test_who_has_nothing_yet_is_said_by_annotations_book_and_memory(make_pod, facts, has):
     pod = make_pod(ONE, annotations={"hami.io/vgpu-devices-allocated": ONE})
     assert has_nothing_yet(pod, AllocateCall([1], [pod], **facts)) is has
+
+
+SECRET = "secret"
+HIDDEN = "a pod of another namespace"
+UNTOLD = "a pod of a namespace that is not told"
+
+
+def test_a_call_that_may_be_a_pods_of_either_namespace_names_neither(settings, ours, make_foreign):
+    """Both owners may read it; the log has the names."""
+    foreign = make_foreign(namespace=SECRET)
+    with pytest.raises(UnclearError) as caught:
+        check_call(ours, AllocateCall([1], [ours, foreign]), settings)
+    assert f"may ask for {UNTOLD} or for another; {UNTOLD} asks for {RESOURCE}" in caught.value.told
+    assert "ns/ours" not in caught.value.told
+    assert f"{SECRET}/" not in caught.value.told
+    assert "ns/ours" in str(caught.value)
+    assert f"{SECRET}/foreign" in str(caught.value)
+
+
+def test_a_foreign_pod_is_not_told_whose_turn_it_is(settings, ours, make_foreign):
+    foreign = make_foreign(namespace=SECRET)
+    book = [KnownPod(SECRET, "foreign", {"c": []})]
+    with pytest.raises(AllocationError) as caught:
+        check_call(ours, AllocateCall([1], [ours, foreign], book), settings)
+    assert caught.value.told.startswith(f"{HIDDEN} waits for its devices, but it is not the one that the kubelet")
+    assert f"; {SECRET}/foreign asks for {RESOURCE}" in caught.value.told
+
+
+def test_whoever_is_not_known_is_told_no_name(settings, ours):
+    """A static pod, or one that the API server does not show."""
+    with pytest.raises(AllocationError) as caught:
+        check_call(ours, AllocateCall([1], [ours], [known("static-n1", {"c": []})]), settings)
+    assert "ours" not in caught.value.told
+
+
+def test_a_pod_whose_kubelet_asks_for_it_twice_is_told_names_of_its_namespace(settings, ours, make_pod):
+    """A kubelet that was restarted before it was answered: the pod was served, so it asks for nothing any more."""
+    served = make_pod(
+        ";", name="served", uid="u2", containers=[container()], annotations={"hami.io/bind-phase": "success"}
+    )
+    call = AllocateCall([1], [ours, served], [known("served", {"c": []})], served={"u2"})
+    with pytest.raises(AllocationError, match="not the one") as caught:
+        check_call(ours, call, settings)
+    assert caught.value.told == str(caught.value)
+
+
+def test_a_foreign_pod_is_not_told_who_holds_the_lock(settings, make_pod, make_foreign):
+    owner, foreign = make_pod(ONE, name="ours", node="n2"), make_foreign(namespace=SECRET)
+    with pytest.raises(AllocationError) as caught:
+        check_owner(owner, AllocateCall([1], [foreign]), settings)
+    assert caught.value.told.startswith(f"{HIDDEN} holds the lock of node n1 but is bound to n2")
+
+
+def test_of_several_pods_that_wait_in_several_namespaces_none_is_named(settings, make_pod):
+    pods = [make_pod(ONE, name=name, namespace=name) for name in ("x", "y")]
+    with pytest.raises(UnclearError) as caught:
+        choose_candidate(AllocateCall([1], pods), settings)
+    assert "several pods wait for devices (2 pods of namespaces that are not told)" in caught.value.told
+
+
+def test_pods_of_one_namespace_are_told_each_others_names(settings, ours, make_foreign):
+    with pytest.raises(UnclearError) as caught:
+        check_call(ours, AllocateCall([1], [ours, make_foreign()]), settings)
+    assert caught.value.told == str(caught.value)

@@ -204,6 +204,22 @@ async def test_a_wait_without_an_event_is_no_event(driver):
     assert await driver.wait_for_event() is None
 
 
+async def test_an_error_that_comes_after_its_waiter_was_cancelled_is_for_the_next_one(driver, library):
+    """The plugin starts again for a new kubelet, and the thread waits on meanwhile."""
+    await driver.watch_events()
+    library.hang("nvmlEventSetWait_v2")
+    waiting = asyncio.create_task(driver.wait_for_event())
+    async with asyncio.timeout(60):
+        while not library.count("nvmlEventSetWait_v2"):  # noqa: ASYNC110 - a library announces nothing
+            await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    library.emit("GPU-a", 79)
+    library.mend()
+    assert await driver.wait_for_event() == XidEvent("GPU-a", 79)
+    assert await driver.wait_for_event() is None
+
+
 async def test_an_event_of_a_card_that_cannot_be_told_has_none(driver, library):
     await driver.watch_events()
     library.emit("GPU-c", 79)

@@ -26,6 +26,17 @@ def test_an_error_of_an_application_makes_no_card_sick(xid):
     assert sick_after(XidEvent("GPU-a", xid)) == ()
 
 
+def test_an_error_that_an_application_makes_again_and_again_is_told_once_a_minute():
+    """Whoever has a share can make them."""
+    book = HealthBook(HealthSettings())
+    with capture_logs() as lines:
+        for now_s in (0, 1, 59, 60, 61):
+            book.note_event(XidEvent("GPU-a", 31), TARGETS, now_s)
+            book.note_event(XidEvent("GPU-b", 31), TARGETS, now_s)
+    told = [line["uuid"] for line in lines]
+    assert told == ["GPU-a", "GPU-b", "GPU-a", "GPU-b"]
+
+
 def test_an_error_of_a_card_that_cannot_be_told_makes_all_sick():
     assert sick_after(XidEvent(None, 79)) == CARDS
 

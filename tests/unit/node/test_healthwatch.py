@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -175,6 +176,28 @@ async def test_cards_recover_with_their_driver(ward):
         await ward.wait_for_health(False, False)
         ward.set_faults([])
         await ward.wait_for_health(True, True)
+
+
+async def test_errors_that_could_not_be_asked_for_afresh_are_asked_for_with_the_next_look(ward, monkeypatch):
+    """The driver has given up the old watch by then, so that waiting fails until there is a new one."""
+    await ward.look()
+    ward.raise_xid(ward.first, 79)
+    await ward.look()
+    ward.now_s = 300
+    with monkeypatch.context() as failing:
+        failing.setattr(ward.machine, "watch_events", AsyncMock(side_effect=CardReadError("no watch can be made")))
+        await ward.look()
+    before = ward.watches
+    wait = ward.machine.wait_for_event
+
+    async def wait_with_a_watch():
+        if ward.watches == before:
+            raise CardReadError("there is no watch")
+        return await wait()
+
+    monkeypatch.setattr(ward.machine, "wait_for_event", wait_with_a_watch)
+    await ward.look()
+    assert [card.healthy for card in ward.inventory.cards] == [False, True]
 
 
 class DeafDriver:

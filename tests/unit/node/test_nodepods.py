@@ -101,3 +101,24 @@ async def test_a_version_that_does_not_come_is_not_shown_and_awaited_on() -> Non
         await server.wait_for_requests(2)
         assert not await pods.wait_shown(WRITTEN, SOON_S)
         assert not pods.are_all_told
+
+
+@pytest.mark.parametrize(("version", "is_shown"), [(104, False), (105, True), (109, True)])
+async def test_a_version_that_is_awaited_during_a_list_is_shown_by_it_or_a_later_one(
+    version: int, *, is_shown: bool
+) -> None:
+    """The kubelet may have changed the pod before the API server answers the list."""
+    gate = asyncio.Event()
+
+    async def list_late(request: web.Request) -> web.StreamResponse:
+        await gate.wait()
+        return await pod_list(pod("a", version))(request)
+
+    async with following(pod_list(pod("a")), failure(410), list_late) as (pods, server):
+        await server.wait_for_requests(3)
+        shown = asyncio.create_task(pods.wait_shown(WRITTEN, LONG_S if is_shown else SOON_S))
+        await asyncio.sleep(0)
+        gate.set()
+        assert await shown is is_shown
+        await server.held.wait()
+        assert pods.are_all_told is is_shown

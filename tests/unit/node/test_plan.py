@@ -34,7 +34,15 @@ def plan(settings, make_pod):
     """Plan for containers with these device ids; a number stands for so many ids of cards that nobody chose."""
 
     def make(
-        to_allocate: str, *requests, has_license=False, library=LIBRARY, gpus=(), offered=(), change=None, **pod
+        to_allocate: str,
+        *requests,
+        has_license=False,
+        library=LIBRARY,
+        gpus=(),
+        sick=(),
+        offered=(),
+        change=None,
+        **pod,
     ) -> AllocatePlan:
         around = Surroundings(
             settings=replace(settings, **(change or {})),
@@ -42,6 +50,7 @@ def plan(settings, make_pod):
             host=HostFacts(library, has_license=has_license),
             make_id=lambda: "cache",
             offered=offered,
+            sick=sick,
         )
         ids = [["GPU-other"] * each if isinstance(each, int) else each for each in requests]
         return plan_allocation(make_pod(to_allocate, **pod), ids, around)
@@ -71,6 +80,37 @@ def test_example_a_the_limiter_is_mounted_directory_first(plan):
 def test_locks_may_be_the_nodes_as_hami_has_it(plan):
     mounts = plan(A, 1, change={"node_wide_locks": True}).grants[0].injection.mounts
     assert mounts[2] == Mount("/tmp/vgpulock", "/tmp/vgpulock", read_only=False)
+
+
+def test_a_card_that_is_unhealthy_by_now_is_not_given(plan):
+    with pytest.raises(
+        AllocationError, match="container c of pod ns/p was scheduled to card GPU-a, which is unhealthy"
+    ):
+        plan(A, 1, sick={"GPU-a"})
+
+
+def test_an_unhealthy_card_beside_it_keeps_nobody_from_another(plan):
+    assert plan(A, 1, sick={"GPU-b"}).is_complete
+
+
+def test_where_the_kubelet_chooses_its_cards_must_be_healthy(plan):
+    change, gpus = {"enable_preferred_allocation": True}, [make_gpu("GPU-a", 0), make_gpu("GPU-b", 1)]
+    assert plan(A, ["GPU-b"], sick={"GPU-a"}, change=change, gpus=gpus).is_complete
+
+
+@pytest.mark.parametrize(
+    "given", ["GPU-a,NVIDIA,999,10:;;", "GPU-a,NVIDIA,1000,9:;", "GPU-b,NVIDIA,1000,10:;", ";", B + A]
+)
+def test_other_shares_than_the_scheduler_gave_are_refused(plan, given):
+    with pytest.raises(AllocationError, match="number 1 of pod ns/p has other shares in"):
+        plan(A, 1, annotations={"hami.io/vgpu-devices-allocated": given})
+
+
+@pytest.mark.parametrize("given", ["", A + B, A + B + ";"])
+def test_the_shares_that_the_scheduler_gave_are_granted_container_by_container(plan, given):
+    containers = [{"name": "first"}, {"name": "second"}]
+    allocated = {"hami.io/vgpu-devices-allocated": given}
+    assert plan(f";{B}", 1, containers=containers, annotations=allocated).grants[0].container == "second"
 
 
 @pytest.mark.parametrize("name", ["../../etc", "a/b", "..", "", ".locks", "C", "a" * 64])

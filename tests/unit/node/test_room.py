@@ -61,6 +61,21 @@ def test_a_grant_beyond_a_card_is_refused_and_says_who_has_it(
     assert all(one.full_name in str(refused.value) for one in others)
 
 
+def test_whoever_is_refused_is_told_the_names_of_the_own_namespace_alone(give: Make) -> None:
+    others = [give("mine", (400, 0)), *(give(f"secret-{number}", (300, 0), namespace="b") for number in range(2))]
+    with pytest.raises(NoRoomError) as refused:
+        check_room(give("p", (1, 0)), others, [card()], nobody_waits)
+    assert "1001 of 1000 MiB, beside ns/mine and 2 pods of other namespaces; two" in refused.value.told
+    assert "1001 of 1000 MiB, beside b/secret-0, b/secret-1, ns/mine; two" in str(refused.value)
+
+
+def test_whoever_is_refused_is_not_told_whose_list_cannot_be_read(give: Make) -> None:
+    with pytest.raises(NoRoomError) as refused:
+        check_room(give("p", (1, 0)), [give("other", text="GPU-a:;", namespace="b")], [card()], nobody_waits)
+    assert "nobody can read how much of it a pod of another namespace holds" in refused.value.told
+    assert "pod b/other holds" in str(refused.value)
+
+
 def test_a_grant_that_fills_a_card_is_accepted(give: Make) -> None:
     others = [give("other", (600, 50)), give("p", (400, 50))]
     check_room(give("p", (400, 50)), others, [card()], nobody_waits)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import structlog
 
+from gpuloom.kube.annotations import insist
 from gpuloom.kube.client import KubeClient
 from gpuloom.kube.errors import ApiError
 from gpuloom.model.mig import MigAllocation, MigRuntime
@@ -124,8 +125,10 @@ class MigKeeper:
 
     async def _make_room(self, pod: Pod, claims: Iterable[MigAllocation]) -> None:
         """Destroy the instances of pods that are over: the scheduler gives their places away at once."""
+        unmade = {(pod.metadata.uid, key_of(claim)) for claim in claims}
         try:
-            await self._tidy({(pod.metadata.uid, key_of(claim)) for claim in claims})
+            # A pod that finds no room has failed for good.
+            await insist(lambda: self._tidy(unmade), self._sleep)
         except (ApiError, WireError) as error:
             _log.warning("MIG instances of other pods stay as they are", pod=pod.full_name, error=str(error))
 

@@ -1,6 +1,7 @@
 """What happens on NVIDIA's cards, through NVIDIA's library. Calls run on a thread of their own, with a deadline."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -37,7 +38,7 @@ class NvidiaCardUse:
     async def release(self) -> None:
         """See :class:`~gpuloom.node.monitor.cards.CardUseSource`."""
         if self._is_held:
-            await self._ask("be let go", self._release)
+            await self._ask("be let go", self._let_go)
 
     async def _ask(self, action: str, call: Callable[[], _T]) -> _T:
         return await self._worker.call(action, lambda: self._guard(action, call), timeout_s=self._deadline_s)
@@ -46,8 +47,9 @@ class NvidiaCardUse:
         try:
             return call()
         except self._library.NVMLError as error:
-            # After a failure as a whole, the library may have to be opened again.
-            self._is_held = False
+            # After a failure as a whole, the library may have to be opened again. It counts how often it is.
+            with suppress(self._library.NVMLError):
+                self._let_go()
             raise refuse(action, error) from error
         except CardReadError:
             raise
@@ -55,9 +57,10 @@ class NvidiaCardUse:
             # Its Python library fails in any way when the driver tells what it does not expect.
             raise refuse(action, error) from error
 
-    def _release(self) -> None:
-        self._is_held = False
-        self._library.nvmlShutdown()
+    def _let_go(self) -> None:
+        if self._is_held:
+            self._is_held = False
+            self._library.nvmlShutdown()
 
     def _read(self) -> CardReading:
         self._hold()

@@ -3,6 +3,7 @@
 Two threads: one for questions, and one that waits for errors, which takes seconds and must not delay questions.
 """
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -38,6 +39,7 @@ class DriverNvml:
         self._questions = Worker("nvml questions")
         self._waits = Worker("nvml events")
         self._events = EventSet(library, wait_ms)
+        self._waiting: asyncio.Task[XidEvent | None] | None = None
         self._is_ready = False
         self._mig = NvidiaMig(library, self._ask_patiently)
 
@@ -52,6 +54,9 @@ class DriverNvml:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            await asyncio.gather(self._waiting, return_exceptions=True)
         # The library is not shut down: a wait for events may still be inside it, and the process ends anyway.
         self._questions.close()
         self._waits.close()
@@ -74,7 +79,15 @@ class DriverNvml:
 
     async def wait_for_event(self) -> XidEvent | None:
         """See :class:`~gpuloom.node.nvml.Nvml`."""
-        return await self._wait("wait for errors", self._events.wait)
+        # An error that comes after its waiter was cancelled is for the next one.
+        if self._waiting is None:
+            self._waiting = asyncio.create_task(self._wait("wait for errors", self._events.wait))
+        waiting = self._waiting
+        try:
+            return await asyncio.shield(waiting)
+        finally:
+            if waiting.done():
+                self._waiting = None
 
     async def probe(self, uuid: str) -> None:
         """See :class:`~gpuloom.node.nvml.Nvml`."""

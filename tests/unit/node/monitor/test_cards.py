@@ -87,6 +87,20 @@ async def test_a_failing_driver_is_begun_anew(make_stub_driver):
     assert driver.count("nvmlInitWithFlags") == 2
 
 
+async def test_a_driver_that_failed_is_let_go_as_often_as_it_was_taken(make_stub_driver):
+    """The library counts, and a card cannot be divided while anybody holds it."""
+    driver = make_stub_driver(busy("GPU-a"))
+    async with NvidiaCardUse(pynvml) as source:
+        for _ in range(3):
+            driver.fail("nvmlDeviceGetCount_v2", pynvml.NVML_ERROR_UNKNOWN)
+            with pytest.raises(CardReadError):
+                await source.read()
+            driver.mend()
+        await source.read()
+        await source.release()
+    assert driver.count("nvmlShutdown") == driver.count("nvmlInitWithFlags")
+
+
 async def test_the_driver_is_let_go_once_and_taken_again(make_stub_driver):
     driver = make_stub_driver(busy("GPU-a"))
     async with NvidiaCardUse(pynvml) as source:
