@@ -225,7 +225,7 @@ class BindVerb:
             self._state.binding.discard(reservation.uid)
         if ledger.is_current(reservation):
             self._state.cluster.confirm(reservation.uid)
-            self._state.mark_allocating(reservation.uid)
+            self._state.note_bound(reservation.uid, self._clocks.monotonic())
 
     def _find_objection(self, reservation: Reservation, call: _Call) -> str:
         """Why a Bind that has written nothing yet is to end, empty when it is not."""
