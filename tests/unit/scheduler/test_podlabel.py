@@ -21,7 +21,7 @@ class Setting:
     def __init__(self) -> None:
         self.client = Listening()
         self.now = 0.0
-        state = SchedulerState(SchedulerSettings())
+        state = self.state = SchedulerState(SchedulerSettings())
         clocks = Clocks(monotonic=lambda: self.now)
         self.labeller = PodLabeller(cast("KubeClient", self.client), state, clocks)
         for number in range(PODS):
@@ -42,3 +42,25 @@ async def test_when_no_pod_was_bound_for_a_while_all_labels_are_written() -> Non
     s.now = BUSY_S
     await s.labeller.label()
     assert len(s.client.patched) == PODS
+
+
+async def test_a_pod_that_the_watch_shows_late_gets_its_label_then() -> None:
+    s = Setting()
+    s.now = BUSY_S
+    late = s.state.pods.pop("u0")
+    s.state.note_bound("u0", s.now)
+    await s.labeller.label()
+    assert len(s.client.patched) == PODS - 1
+    s.state.pods["u0"] = late
+    await s.labeller.label()
+    assert len(s.client.patched) == PODS
+
+
+async def test_a_pod_that_is_gone_is_waited_for_no_more() -> None:
+    s = Setting()
+    s.now = BUSY_S
+    s.state.remove_pod("u0", s.now)
+    await s.labeller.label()
+    s.client.patched.clear()
+    await s.labeller.label()
+    assert s.client.patched == []

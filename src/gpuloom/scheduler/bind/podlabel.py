@@ -63,7 +63,7 @@ class PodLabeller:
         is_busy = self.clocks.monotonic() - self._noted < BUSY_S
         for uid, node in list(self._pending.items())[: MOST_WHEN_BUSY if is_busy else None]:
             pod = self.state.pods.get(uid)
-            if pod is not None and not pod.spec.node_name:
+            if uid in self.state.unshown if pod is None else not pod.spec.node_name:
                 continue
             del self._pending[uid]
             if pod is not None and VGPU_NODE not in pod.labels and not self.state.obstacle:
