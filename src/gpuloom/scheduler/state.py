@@ -83,6 +83,7 @@ class SchedulerState:
     nodes     by name
     terminating  by UID those that are being deleted and still there: when that was seen first (monotonic seconds)
     allocating  UIDs of bound pods whose device plugin is, as far as is known, not done with them
+    unshown   by UID pods that were bound here and that no watch has shown yet: since when (monotonic seconds)
     unserved  pods that keep their node busy
     plugins   the pods of device plugins
     mistyped  pods that wait and ask for no card, only for what looks like one
@@ -119,6 +120,7 @@ class SchedulerState:
     nodes: dict[str, Node] = field(default_factory=dict)
     terminating: dict[str, float] = field(default_factory=dict)
     allocating: set[str] = field(default_factory=set)
+    unshown: dict[str, float] = field(default_factory=dict)
     gone: dict[str, float] = field(default_factory=dict)
     budgets: Budgets = field(default_factory=Budgets)
     victim_labels: dict[str, Mapping[str, str]] = field(default_factory=dict)
@@ -232,10 +234,12 @@ class SchedulerState:
         if self.cluster.reopen(uid):
             self.capacity_freed.set()
 
-    def mark_allocating(self, uid: str) -> None:
-        """Note that a pod was bound here and waits for its device plugin, unless the watch already shows it bound."""
+    def note_bound(self, uid: str, now: float) -> None:
+        """Note that a pod was bound here: it waits for its device plugin, unless the watch already shows it bound."""
         known = self.pods.get(uid)
-        if known is not None and not known.spec.node_name:
+        if known is None:
+            self.unshown[uid] = now
+        elif not known.spec.node_name:
             self.allocating.add(uid)
 
     def remove_pod(self, uid: str, now: float) -> None:
@@ -248,6 +252,7 @@ class SchedulerState:
         self.victim_labels.pop(uid, None)
         self.terminating.pop(uid, None)
         self.allocating.discard(uid)
+        self.unshown.pop(uid, None)
         self.unserved.note_gone(uid, now)
         self.note_not_waiting(uid)
         self.promised.forget(uid)

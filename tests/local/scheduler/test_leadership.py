@@ -331,3 +331,17 @@ async def test_gaining_the_lease_begins_a_pass_at_once(follower: Site) -> None:
     before_s = follower.clock.elapsed_s
     await poll(lambda: HANDSHAKE in follower.process.state.nodes["n1"].annotations)
     assert follower.clock.elapsed_s == before_s
+
+
+async def test_a_bind_that_ends_because_leadership_was_lost_meanwhile_leaves_nothing_reserved(leader: Site) -> None:
+    """binding 5: between the two writes of a Bind, another replica has taken over."""
+    await leader.restart(dataclasses.replace(ELECTED, filter_write="inline"))
+    await become_leader(leader)
+    pod = await leader.submit()
+    assert await leader.choose(pod) == "n1"
+    late = leader.fail("PATCH", "/pods/p", delay_s=0.5)
+    bind = leader.start_bind(pod)
+    await poll(lambda: leader.has_happened(late))
+    await change_lease(leader, holderIdentity="there_1", leaseTransitions=1)
+    assert "there_1" in await bind
+    assert len(leader.process.state.cluster.ledger) == 0

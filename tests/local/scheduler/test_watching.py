@@ -352,3 +352,18 @@ async def test_only_so_many_deleted_pods_are_remembered(site: Site) -> None:
     for number in range(MOST_GONE + 10):
         state.remove_pod(f"uid-{number}", 0.0)
     assert (len(state.gone), "uid-9" in state.gone, "uid-10" in state.gone) == (MOST_GONE, False, True)
+
+
+async def test_a_pod_that_is_bound_and_goes_while_a_list_is_on_its_way_holds_nothing(site: Site) -> None:
+    """binding 2.2: the list tells nothing of it, and no watch does."""
+    late = site.fail("GET", r"/pods\?.*limit", delay_s=0.5)
+    site.server.faults.expire_history()
+    site.server.faults.cut_watches("pods")
+    await poll(lambda: site.has_happened(late))
+    pod = await site.submit(seen=False)
+    await site.choose(pod)
+    assert await site.bind(pod) == ""
+    await site.client.delete(PODS, "p", namespace="default", grace_period_s=0)
+    # The list shows this one.
+    await site.submit("later")
+    await site.clock.run_until(lambda: site.process.state.cluster.ledger.find(pod.metadata.uid) is None)

@@ -65,6 +65,30 @@ async def test_a_reservation_made_anew_or_confirmed_while_others_are_asked_about
     assert [one.uid for one in s.state.cluster.ledger] == ["busy"]
 
 
+def bind(s: Setting, name: str, age_s: float) -> None:
+    s.state.cluster.assume(reservation(name, age_s))
+    s.state.cluster.confirm(name)
+    s.state.note_bound(name, NOW_S - age_s)
+
+
+async def test_a_bound_pod_that_the_watch_never_shows_holds_nothing_once_it_is_gone() -> None:
+    s = Setting()
+    bind(s, "gone", 10)
+    bind(s, "new", 1)
+    await s.cleanup.check()
+    assert [one.uid for one in s.state.cluster.ledger] == ["new"]
+
+
+async def test_a_bound_pod_that_the_watch_shows_while_it_is_asked_for_keeps_its_cards() -> None:
+    s = Setting()
+    bind(s, "late", 10)
+    s.meanwhile = lambda: s.state.pods.update(late=pod(name="late", gpu=1))
+    await s.cleanup.check()
+    await s.cleanup.check()
+    assert [one.uid for one in s.state.cluster.ledger] == ["late"]
+    assert s.state.unshown == {}
+
+
 async def test_a_refused_pod_that_the_watch_does_not_show_waits_for_a_minute() -> None:
     s = Setting()
     for name, age_s in (("young", 59.0), ("old", 61.0)):

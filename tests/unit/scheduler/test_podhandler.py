@@ -207,9 +207,14 @@ def test_a_mistyped_pod_that_the_list_no_longer_names_is_forgotten(state: Schedu
     assert state.mistyped.uids() == []
 
 
-def test_a_mistyped_pod_that_somebody_binds_waits_no_more(state: SchedulerState, handler: PodHandler) -> None:
+@pytest.mark.parametrize("annotations", [{}, {"hami.io/vgpu-node": "n1"}], ids=["plainly", "as one with cards"])
+def test_a_mistyped_pod_that_somebody_binds_waits_no_more(
+    state: SchedulerState, handler: PodHandler, annotations: dict[str, str]
+) -> None:
     handler.apply(mistyped_pod("a"))
-    handler.apply(mistyped_pod("a", nodeName="n1"))
+    bound = mistyped_pod("a", nodeName="n1")
+    metadata = msgspec.structs.replace(bound.metadata, annotations=annotations)
+    handler.apply(msgspec.structs.replace(bound, metadata=metadata))
     assert state.mistyped.uids() == []
 
 

@@ -34,7 +34,7 @@ class Setting:
     def __init__(self) -> None:
         self.client = Client()
         self.now = 0.0
-        state = SchedulerState(SchedulerSettings())
+        state = self.state = SchedulerState(SchedulerSettings())
         clocks = Clocks(monotonic=lambda: self.now)
         self.labeller = PodLabeller(cast("KubeClient", self.client), state, clocks)
         for number in range(PODS):
@@ -64,3 +64,25 @@ async def test_when_pods_are_bound_again_meanwhile_no_more_labels_are_written() 
     s.client.then = lambda: s.labeller.note(s.pod, "n1")
     await s.labeller.label()
     assert len(s.client.patched) == MOST_WHEN_BUSY
+
+
+async def test_a_pod_that_the_watch_shows_late_gets_its_label_then() -> None:
+    s = Setting()
+    s.now = BUSY_S
+    late = s.state.pods.pop("u0")
+    s.state.note_bound("u0", s.now)
+    await s.labeller.label()
+    assert len(s.client.patched) == PODS - 1
+    s.state.pods["u0"] = late
+    await s.labeller.label()
+    assert len(s.client.patched) == PODS
+
+
+async def test_a_pod_that_is_gone_is_waited_for_no_more() -> None:
+    s = Setting()
+    s.now = BUSY_S
+    s.state.remove_pod("u0", s.now)
+    await s.labeller.label()
+    s.client.patched.clear()
+    await s.labeller.label()
+    assert s.client.patched == []

@@ -64,7 +64,7 @@ class PodLabeller:
             if looked_at >= MOST_WHEN_BUSY and self._is_busy():
                 return
             pod = self.state.pods.get(uid)
-            if pod is not None and not pod.spec.node_name:
+            if uid in self.state.unshown if pod is None else not pod.spec.node_name:
                 continue
             del self._pending[uid]
             if pod is not None and VGPU_NODE not in pod.labels and not self.state.obstacle:

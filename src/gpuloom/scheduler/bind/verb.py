@@ -214,18 +214,28 @@ class BindVerb:
             await self._writer.write(pod, reservation.node, annotations, recheck, let_others)
         except (BindError, BindRefusedError) as error:
             self._state.unserved.give_up(reservation.uid)
-            if isinstance(error, BindError):
-                raise
-            # Where the watch has shown another binding meanwhile, the entry follows that one. What Filter has written
-            # stays, and so does what it reserved.
-            if ledger.is_current(reservation) and not is_inline:
+            if self._gives_back(reservation, error):
                 self._state.release(reservation.uid)
             raise
         finally:
             self._state.binding.discard(reservation.uid)
         if ledger.is_current(reservation):
             self._state.cluster.confirm(reservation.uid)
-            self._state.mark_allocating(reservation.uid)
+            self._state.note_bound(reservation.uid, self._clocks.monotonic())
+
+    def _gives_back(self, reservation: Reservation, error: BindError | BindRefusedError) -> bool:
+        """Tell whether a Bind that came to nothing ends what was reserved.
+
+        Where the watch has shown another binding meanwhile, the entry follows that one.
+        """
+        held = self._state.cluster.ledger.find(reservation.uid)
+        if held is None or not self._state.cluster.ledger.is_current(reservation):
+            return False
+        if not self._state.is_in_charge:
+            # What this process ceased to lead with is forgotten; what a Bind might have sent was left to that Bind.
+            return held.status is ReservationStatus.ASSUMED
+        # What Filter has written stays, and so does what it reserved.
+        return isinstance(error, BindRefusedError) and self._state.settings.filter_write != "inline"
 
     def _find_objection(self, reservation: Reservation, call: _Call) -> str:
         """Why a Bind that has written nothing yet is to end, empty when it is not."""

@@ -46,7 +46,7 @@ class ReservationCleanup:
             await self.check()
 
     async def check(self) -> None:
-        """Look once at every reservation that is not bound yet, at every unschedulable pod, and at every lock."""
+        """Look once at every pod that is not seen bound yet, at every unschedulable one, and at every lock."""
         now = self.clocks.monotonic()
         self._forget_old(now)
         if not self.state.is_in_charge:
@@ -54,6 +54,8 @@ class ReservationCleanup:
         for reservation in self.state.cluster.ledger.assumed():
             if self._is_undone(reservation):
                 await self._check(reservation, now - reservation.since)
+        for uid, since in list(self.state.unshown.items()):
+            await self._check_unshown(uid, now - since)
         await self.locks.sweep()
 
     def _forget_old(self, now: float) -> None:
@@ -83,6 +85,24 @@ class ReservationCleanup:
             _log.warning("reservation ends: there is no such pod", pod=reservation.full_name, node=reservation.node)
             self.state.remove_pod(reservation.uid, self.clocks.monotonic())
             self._tell_observer(reservation, GONE)
+
+    async def _check_unshown(self, uid: str, age_s: float) -> None:
+        """Ask for a pod that was bound here and that no watch has shown.
+
+        One that came, was bound and went while a list was on its way stands in no list, and no watch tells of it.
+        """
+        held = self.state.cluster.ledger.find(uid)
+        if held is None or uid in self.state.pods:
+            self.state.unshown.pop(uid, None)
+        elif age_s > UNSEEN_LIMIT_S:
+            is_gone, now = await self._is_gone(held), self.clocks.monotonic()
+            if uid not in self.state.unshown or uid in self.state.pods:
+                return
+            self.state.unshown[uid] = now
+            if is_gone:
+                _log.warning("reservation ends: its pod is gone", pod=held.full_name, node=held.node)
+                self.state.remove_pod(uid, now)
+                self._tell_observer(held, GONE)
 
     def _is_undone(self, reservation: Reservation) -> bool:
         """Whether this very reservation still stands and no Bind of it writes: asking about others takes a while."""

@@ -110,6 +110,7 @@ class PodHandler:
             self._state.reopen(uid)
             self._state.unserved.end(uid)
             return
+        self._state.mistyped.drop(uid)
         if pod.is_over or (pod.is_terminating and not pod.spec.node_name):
             self._end(pod)
             return
