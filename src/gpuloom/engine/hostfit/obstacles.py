@@ -71,7 +71,7 @@ def _ask_nothing_of(demand: HostDemand, taints: Sequence[Taint]) -> HostDemand:
 def find_labels(node: Node, demand: HostDemand) -> tuple[str, ...]:
     """Name the fewest labels, none of which a node has yet, with which a pod's selector and affinity let it in."""
     unselected = find_unselected(node, demand)
-    if any(key in node.labels for key in unselected):
+    if selects(node, demand) or any(key in node.labels for key in unselected):
         return ()
     chosen = _add_labels(node, unselected)
     lacks = [{}, *filter(None, (_find_lacking_labels(term, chosen) for term in demand.terms or ()))]

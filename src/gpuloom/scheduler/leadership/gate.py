@@ -179,8 +179,16 @@ class LeadershipGate:
         async with aclosing(follow_object(client, LEASES, name, namespace=namespace, timing=timing)) as leases:
             async for lease in leases:
                 self.observe(lease)
-                if self._observer is not None:
-                    self._observer.on_list(LEASES.kind, [] if lease is None else [lease])
+                self._tell_observer(lease)
+
+    def _tell_observer(self, lease: Lease | None) -> None:
+        if self._observer is None:
+            return
+        if lease is None:
+            self._observer.on_list(LEASES.kind, [])
+        else:
+            # Every few seconds: a list would be compared with all that is recorded.
+            self._observer.on_change(LEASES.kind, lease)
 
     def _follow(self, lease: LeaseState, now: float) -> None:
         term = lease.term(now)
