@@ -120,7 +120,8 @@ class Allocator:
 
         ``on_found`` is called when the pod is known, before anything is changed: until then a call may be cancelled.
         Raises AllocationError. If the pod is known by then, it is marked as failed and its node lock is released; while
-        the call may be another pod's, nothing is changed (trust T-03).
+        the call may be another pod's, nothing is changed (trust T-03). A pod that the watch shows is granted first and
+        confirmed by the API server then: if the call was another's after all, it is marked as failed, too.
         """
         if not requests or not all(requests):
             raise AllocationError(_NOTHING_ASKED)
