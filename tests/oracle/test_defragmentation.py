@@ -147,6 +147,7 @@ def test_a_plan_that_says_so_moves_as_few_pods_as_by_trying_every_set_of_a_crowd
             assert found.is_fewest, seed
 
 
+@pytest.mark.slow
 def test_of_a_crowd_more_may_move_than_have_to_and_the_plan_says_that_it_may_be_so() -> None:
     plans = [found for seed in range(40) if (found := CrowdedCase(seed).plan()) is not None]
     assert {plan.is_fewest for plan in plans} == {True, False}

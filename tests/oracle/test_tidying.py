@@ -90,6 +90,7 @@ def test_each_step_does_most_per_move(first: int) -> None:
             assert best_by_trying(case, state, moved) < LEAST_FREED, seed
 
 
+@pytest.mark.slow
 def test_the_cases_know_plans_of_several_steps_and_steps_of_several_moves() -> None:
     steps = [plan(Case(seed)).steps for seed in range(12)]
     assert max(map(len, steps)) > 1

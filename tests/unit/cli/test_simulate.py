@@ -38,6 +38,7 @@ def told(capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_json_tells_runs_and_means(files, capsys):
     assert (
         simulate(files, "--policy", "binpack,FGD", "--seeds", "1-3", "--mode", "B", "--output", "json") == ExitCode.YES

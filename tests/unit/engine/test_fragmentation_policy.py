@@ -145,6 +145,7 @@ def asking_amounts(name: str, pod: AmountPod, annotations: dict[str, str] = FRAG
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(
     sizes=st.lists(AMOUNT_NODES, min_size=1, max_size=4),

@@ -58,6 +58,7 @@ def place_some(scheduler: PodScheduler, word: str, names: Sequence[str]) -> None
             scheduler.cluster_state.assume(imagine_placed(demands, decision, uid=uid))
 
 
+@pytest.mark.slow
 @VENDORS
 def test_what_has_a_place_for_each_node_is_as_long_as_there_were_nodes_at_once(words: Sequence[str]) -> None:
     scheduler, _ = live_through(words)

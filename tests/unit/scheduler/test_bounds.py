@@ -67,6 +67,7 @@ def test_little_is_kept_of_a_waiting_pod_with_very_many(state: SchedulerState, w
     assert held_after_taking(state, SPECS[what]) < 150_000
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", ["labels", "annotations"])
 def test_little_is_kept_of_a_waiting_pod_to_which_very_many_were_added(state: SchedulerState, what: str) -> None:
     assert held_after_taking(state, {}, **{what: {f"m{number}": "" for number in range(MANY)}}) < 150_000
