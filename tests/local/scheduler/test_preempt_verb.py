@@ -19,7 +19,9 @@ from local.scheduler.test_preemption import (
 )
 from local.scheduler.test_preemption_budgets import protect, run_labelled
 
+from gpuloom.engine.planning.preemption.planner import PreemptionPlanner
 from gpuloom.kube import PODS
+from gpuloom.scheduler.preemption.nominating import nominate
 from gpuloom.wire.objects import Pod
 
 BOTH = ("n1", "n2")
@@ -193,7 +195,8 @@ async def ask_for_another(site: Site) -> tuple[Pod, Pod, Pod]:
     low = await run(site, "low", 8000, 1)
     await run(site, "full", 9000, 50, node="n2")
     ours, theirs = await submit(site, "ours", 8000, 10), await submit(site, "theirs", 8000, 10)
-    assert await site.choose(ours, *BOTH) is None
+    # Refused by one node of two, it has to wait for a moment before room is made for it.
+    assert await site.choose(ours, "n1") is None
     assert await ask(site, theirs, ANYWHERE) == {"n1": ([low.metadata.uid, BYSTANDER], 0)}
     return low, ours, theirs
 
@@ -214,6 +217,22 @@ async def test_where_kube_scheduler_chooses_nothing_gpuloom_waits_for_a_moment_o
     await site.clock.run_until(lambda: is_nominated(site, ours), step_s=0.05)
     assert 1 <= site.clock.elapsed_s - began_s < 3
     await wait_leaving(site, low)
+
+
+async def test_a_node_that_is_kept_for_another_by_the_time_of_the_answer_is_not_answered(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    low = await run(site, "low", 8000, 1)
+    first, second = await submit(site, "first", 8000, 10), await submit(site, "second", 8000, 10)
+    plan_beside = PreemptionPlanner.plan_beside
+
+    def plan_while_another_is_nominated(*args: Any) -> Any:
+        victims = frozenset({low.metadata.uid})
+        nominate(site.process.state, first.metadata.uid, "n1", site.process.parts.clocks.unix, victims)
+        return plan_beside(*args)
+
+    monkeypatch.setattr(PreemptionPlanner, "plan_beside", plan_while_another_is_nominated)
+    assert "n1" not in await ask(site, second, {"n1": [BYSTANDER]})
 
 
 async def test_a_node_that_was_not_answered_makes_no_nomination(site: Site) -> None:

@@ -69,7 +69,10 @@ class PreemptVerb:
         uid = pod.metadata.uid
         if self.state.nominations.find(uid) is not None:
             return {}
-        joined = {plan.node: self._join(victims[plan.node], plan) for plan in plans if self._is_current(plan)}
+        # Room may have been made for others while it was planned.
+        kept = self.state.nominations.nodes_kept_from(uid, pod.priority)
+        current = [plan for plan in plans if plan.node not in kept and self._is_current(plan)]
+        joined = {plan.node: self._join(victims[plan.node], plan) for plan in current}
         if joined:
             # kube-scheduler makes room now.
             self.attempts.drop(uid)
