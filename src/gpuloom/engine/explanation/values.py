@@ -195,7 +195,7 @@ class Policy(Value, frozen=True, kw_only=True):
 
 
 class Remedy(Value, frozen=True, kw_only=True):
-    """One change with which the pod would fit; tried out with the same rules.
+    """One change, or several of one node together, with which the pod would fit; tried out with the same rules.
 
     ``nodes`` are some of the ``node_count`` places where it is known to help; ``pods`` would have to leave. ``amount``
     is in the unit of what is changed, ``model`` that of the cards, empty where they are of several. ``text`` says all
