@@ -1,5 +1,7 @@
 """trust T-15: which leases of other schedulers are in the way, by what was seen of them."""
 
+import pytest
+
 from gpuloom.scheduler.leadership.rivals import MOST_ELSEWHERE, RivalLeases
 from gpuloom.wire.objects import Lease, LeaseSpec, ObjectMeta
 
@@ -29,6 +31,22 @@ def test_what_is_not_listed_yet_is_in_the_way() -> None:
     rivals.expect([NAME, "other"])
     rivals.replace("other", [], 0)
     assert "leases called hami-scheduler are not listed yet" in rivals.obstacle()
+
+
+@pytest.mark.parametrize(("namespace", "is_in_the_way"), [("kube-system", True), ("tenant", False), (OWN[0], False)])
+def test_a_lease_that_cannot_be_read_is_in_the_way_where_leases_are(namespace: str, *, is_in_the_way: bool) -> None:
+    """Any tenant may write one elsewhere."""
+    rivals = make_rivals()
+    rivals.replace(NAME, [], 1, {(namespace, NAME)})
+    assert ("or one cannot be read" in rivals.obstacle()) is is_in_the_way
+    rivals.replace(NAME, [], 2)
+    assert rivals.obstacle() == ""
+
+
+def test_of_a_lease_that_can_be_read_no_more_counts_what_was_known() -> None:
+    rivals = make_rivals(lease("kube-system"))
+    rivals.replace(NAME, [], 1, {("kube-system", NAME)})
+    assert "hami_1 holds the lease kube-system/hami-scheduler" in rivals.obstacle()
 
 
 def test_the_own_lease_is_none_of_another_scheduler() -> None:

@@ -6,6 +6,7 @@ may write a lease, so there it is only reported. Pure: leases and the time come 
 """
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from gpuloom.wire.objects import Lease, LeaseSpec
@@ -54,14 +55,20 @@ class RivalLeases:
         """Take that all leases of these names will be listed."""
         self._unlisted |= set(names)
 
-    def replace(self, name: str, leases: Iterable[Lease], now: float) -> None:
-        """Take a complete list of the leases of a name."""
+    def replace(
+        self, name: str, leases: Iterable[Lease], now: float, unreadable: AbstractSet[LeaseKey] = frozenset()
+    ) -> None:
+        """Take a complete list of the leases of a name; what was known stays of those that cannot be read."""
         listed = {(lease.namespace, lease.name): lease for lease in leases}
-        for key in [key for key in self._held if key[1] == name and key not in listed]:
+        for key in [key for key in self._held if key[1] == name and key not in listed.keys() | unreadable]:
             del self._held[key]
         for lease in listed.values():
             self.observe(lease, now)
-        self._unlisted.discard(name)
+        unknown = unreadable - self._held.keys() - {self._own}
+        if any(namespace in self._namespaces for namespace, _ in unknown):
+            self._unlisted.add(name)
+        else:
+            self._unlisted.discard(name)
 
     def observe(self, lease: Lease, now: float) -> None:
         """Take a lease as it is now."""
@@ -102,7 +109,8 @@ class RivalLeases:
         """Why nobody may lead here, empty when nothing is known against it."""
         if self._unlisted:
             names = ", ".join(sorted(self._unlisted))
-            return f"it is not known whether another scheduler decides: leases called {names} are not listed yet"
+            why = f"leases called {names} are not listed yet, or one cannot be read"
+            return f"it is not known whether another scheduler decides: {why}"
         for (namespace, name), held in self._held.items():
             if namespace in self._namespaces and not held.is_over:
                 holder = held.spec.holder_identity

@@ -18,6 +18,7 @@ from gpuloom.kube import (
     InitialObject,
     KubeClient,
     Reflector,
+    Unreadable,
 )
 from gpuloom.kube.lists import ListOptions
 from gpuloom.scheduler.clocks import Clocks
@@ -65,16 +66,19 @@ class RivalLeaseWatch:
 
     async def _watch(self, client: KubeClient, name: str) -> None:
         listed: list[Lease] = []
+        unreadable: set[LeaseKey] = set()
         reflector = Reflector(client, LEASES, field_selector=f"metadata.name={name}")
         async with aclosing(reflector.events()) as events:
             async for event in events:
                 match event:
                     case InitialListBegins():
-                        listed = []
+                        listed, unreadable = [], set()
                     case InitialObject(object=lease):
                         listed.append(lease)
+                    case Unreadable(metadata=found):
+                        unreadable.add((found.namespace, found.name))
                     case InitialListComplete():
-                        self._rivals.replace(name, listed, self._clocks.monotonic())
+                        self._rivals.replace(name, listed, self._clocks.monotonic(), unreadable)
                     case Applied(object=lease):
                         self._rivals.observe(lease, self._clocks.monotonic())
                     case Deleted(object=lease):

@@ -18,7 +18,7 @@ from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.handshake import encode_deleted, encode_requesting
 
 PACE = RateLimit(qps=250, burst=250)
-"""So 15,000 nodes are asked within the minute in which an answer is awaited."""
+"""At most: 15,000 nodes take a minute, and longer where a write takes more than 4 ms, as each waits for the last."""
 
 _log = structlog.get_logger(__name__)
 
