@@ -23,7 +23,7 @@ async def follow_object(
     name: str,
     *,
     namespace: str = "",
-    timing: ReflectorTiming = ReflectorTiming(),  # noqa: B008 - frozen
+    timing: ReflectorTiming | None = None,
 ) -> AsyncGenerator[T | None, None]:
     """Yield one object whenever it changes, None when it does not exist; endless, close it with ``aclosing``.
 

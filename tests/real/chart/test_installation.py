@@ -158,7 +158,7 @@ def check_deletions(cluster: ClosedCluster) -> None:
     with pytest.raises(ApiCallError, match="may still run on node"):
         tenant.delete(f"{PODS}/stubborn", grace_s=0)
     tenant.delete(f"{PODS}/stubborn", grace_s=None)
-    wait_until_gone(api, f"{PODS}/stubborn")
+    api.wait_for(PODS, lambda found: "stubborn" not in {pod["metadata"]["name"] for pod in found["items"]})
     assert not runs_stubborn(cluster)
     start_stubborn(cluster)
     api.delete(f"{PODS}/stubborn", grace_s=0)
@@ -179,13 +179,6 @@ def start_stubborn(cluster: ClosedCluster) -> None:
 
 def runs_stubborn(cluster: ClosedCluster) -> bool:
     return bool(cluster.node.run(["sh", "-c", "pgrep -f '[e]cho stubborn' || true"]))
-
-
-def wait_until_gone(api: Api, path: str) -> None:
-    deadline_s = time.monotonic() + 60
-    while is_there(api, path):
-        assert time.monotonic() < deadline_s, f"{path} stays"
-        time.sleep(0.1)
 
 
 def check_upgrade(cluster: ClosedCluster, helm: Helm) -> None:

@@ -10,6 +10,7 @@ Who leads is not in charge while another scheduler may decide over the same card
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
+from dataclasses import asdict
 
 import structlog
 
@@ -147,8 +148,7 @@ class LeadershipGate:
         self._wake()
         # Capacity may have been freed while this process was not to requeue pods.
         self._state.capacity_freed.set()
-        term = self._term
-        _log.info("in charge", **({"holder": term.holder, "transitions": term.transitions} if term else {}))
+        _log.info("in charge", **(asdict(self._term) if self._term else {}))
 
     def _adopt_nominations(self) -> None:
         known = list(self._state.nominations)

@@ -103,10 +103,7 @@ class PlanFinder:
     async def _plan(
         self, attempt: PreemptionAttempt, undecided: frozenset[str], time_slice: TimeSlice
     ) -> PreemptionPlan | None:
-        kept, nodes = (
-            self.state.nominations.nodes_kept_from(attempt.uid, attempt.priority) | undecided,
-            self.state.nodes,
-        )
+        kept, nodes = self._find_kept(attempt) | undecided, self.state.nodes
         candidates = [name for name in attempt.names.all() if name in nodes and name not in kept]
         planner = PreemptionPlanner(
             self.state.pod_scheduler,
@@ -124,7 +121,7 @@ class PlanFinder:
     ) -> PreemptionPlan | DropCause:
         """Ask again, in one turn of the loop: planning took a while, and meanwhile a node may have got room."""
         state, preemptor = self.state, Preemptor(attempt.demands, attempt.priority)
-        kept = self.state.nominations.nodes_kept_from(attempt.uid, attempt.priority) | self._find_undecided()
+        kept = self._find_kept(attempt) | self._find_undecided()
         is_open = plan.node in state.nodes and plan.node not in kept
         leaving = self.find_leaving()
         may_leave = all(self.look_up(one.reservation) == one and one.uid not in leaving for one in plan.victims)
@@ -203,10 +200,7 @@ class PlanFinder:
         That kube-scheduler has not offered a node yet says nothing against it, unless the pod depends on what only
         kube-scheduler looks at.
         """
-        closed, offered = (
-            set(self.state.nominations.nodes_kept_from(attempt.uid, attempt.priority)),
-            frozenset(attempt.names.all()),
-        )
+        closed, offered = set(self._find_kept(attempt)), frozenset(attempt.names.all())
         for name in await time_slice.finish(self.state.pod_scheduler.find_taking(attempt.demands)):
             await time_slice.yield_if_over()
             if name not in closed and self._takes(name, host_demand, offered):
@@ -219,7 +213,7 @@ class PlanFinder:
     ) -> Generator[None, None, DropCause | None]:
         """Say why nobody leaves for a pod: where room is being made for others, it fits beside them, now or then."""
         offered, decider = frozenset(attempt.names.all()), self.state.decider
-        for node in sorted(self.state.nominations.nodes_kept_from(attempt.uid, attempt.priority)):
+        for node in sorted(self._find_kept(attempt)):
             yield
             if not (node in self.state.nodes and self._takes(node, host_demand, offered)):
                 continue
@@ -243,6 +237,10 @@ class PlanFinder:
         if host_demand.unjudged and name not in offered:
             return False
         return takes_beside_cards(self.state, name, host_demand)
+
+    def _find_kept(self, attempt: PreemptionAttempt) -> frozenset[str]:
+        """Return where room is being made for pods that go before this one: one plan a node at a time."""
+        return self.state.nominations.nodes_kept_from(attempt.uid, attempt.priority)
 
     def _find_undecided(self) -> frozenset[str]:
         """Return the nodes on which kube-scheduler may be about to evict."""
