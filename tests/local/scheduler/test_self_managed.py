@@ -269,6 +269,18 @@ async def test_a_deleted_secret_that_somebody_makes_again_is_filled_as_it_was(em
     assert (await certificates_of(empty), await serves(empty, before)) == (before, True)
 
 
+async def test_a_configuration_is_repaired_also_while_the_secret_is_gone(empty: Site) -> None:
+    await empty.start(SETTINGS)
+    await configure(empty)
+    wanted = (await certificates_of(empty)).bundle
+    await wait_for_bundle(empty, wanted)
+    empty.fail("POST", "/secrets$", status=403, times=1000)
+    await empty.client.delete(SECRETS, NAME, namespace=NAMESPACE)
+    changes = [{"name": "vgpu.hami.io", "clientConfig": {"caBundle": ""}}]
+    await empty.client.patch(MUTATING_WEBHOOKS, WEBHOOK, {"webhooks": changes}, lists_by_key=True)
+    await wait_for_bundle(empty, wanted)
+
+
 async def is_filled(site: Site) -> bool:
     return bool((await read_secret(site)).data)
 

@@ -112,7 +112,12 @@ class SelfManagedCertificates:
             await self._clocks.wait(self._news, delay_s)
 
     async def _check(self) -> None:
-        await self._keep_secret()
+        try:
+            await self._keep_secret()
+        except CertificateError:
+            # What is served is still to be trusted.
+            await self._ca_bundle.publish(self._certificates.bundle)
+            raise
         served = self._certificates.served
         if served is not None and served != self.presented.pair:
             self.presented.use(served, self._place)
