@@ -8,7 +8,7 @@ not from how they came to be so: a copy of a cluster decides as the cluster does
 import numpy as np
 
 from gpuloom.engine.scoring.fragmentation.card_value import waste_of_rests
-from gpuloom.engine.scoring.fragmentation.market import Market
+from gpuloom.engine.scoring.fragmentation.market import Market, NodeInMarket, RunningMarket
 from gpuloom.engine.scoring.fragmentation.measured_cards import (
     MOST_STATES,
     CardColumns,
@@ -19,7 +19,6 @@ from gpuloom.engine.scoring.fragmentation.measured_cost import MeasuredCosts
 from gpuloom.engine.scoring.fragmentation.parameters import PODS_WITH_CARDS
 from gpuloom.engine.scoring.fragmentation.pod_mix import PodMix
 from gpuloom.engine.scoring.fragmentation.reserve import Reserve
-from gpuloom.engine.scoring.fragmentation.running_market import NodeInMarket, RunningMarket
 from gpuloom.engine.scoring.fragmentation.useless_share import Supply, UselessShare
 from gpuloom.engine.scoring.fragmentation.usual_mix import USUAL_MIX
 from gpuloom.engine.scoring.fragmentation.workload import Workload
@@ -111,8 +110,8 @@ class FragmentationView:
         self._size = size.reshape(-1)
         self.usual_mib = find_usual_mib(table)
         self.workload = foresee(self._word, table, table.outlook.mix)
-        models = len(table.kinds) or 1
-        useless = UselessShare(self.workload.typical(), [str(at) for at in range(models)])
+        models = [str(at) for at in range(len(table.kinds) or 1)]
+        useless = UselessShare(self.workload.typical(), models)
         self.cards = MeasuredCards(
             [CardSize(*one) for one in by_size.tolist()] or [CardSize(0, 0)],
             useless.asked,
