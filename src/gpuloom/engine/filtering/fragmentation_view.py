@@ -32,8 +32,6 @@ MOST_READ = 128
 """So many nodes' cards are remembered as they were read: decisions go to few nodes at a time."""
 FEW = 16
 """Up to so many nodes that changed are read in less time one by one than together."""
-_AMPLE_CPU = 52_000
-"""Milli-cores for each card that only few nodes have."""
 
 
 class FragmentationView:
@@ -246,8 +244,8 @@ class FragmentationView:
         cpu = [table.outlook.cpu(table.names[position]) for position in positions.tolist()]
         self.cpu[positions] = [max(one.free, 0) for one in cpu]
         self.capacity[positions] = [one.capacity for one in cpu]
-        a_card = self.capacity[positions] / np.maximum(self.there[positions].sum(axis=1), 1)
-        self._spare[positions] = self.weights.spare_cpu * np.minimum(1.0, a_card / _AMPLE_CPU) ** 2
+        cards = self.there[positions].sum(axis=1)
+        self._spare[positions] = self.weights.price_spare_cpu(self.capacity[positions], cards)
         self._unsupplied.difference_update(positions.tolist())
         self._find_supply(positions)
 

@@ -18,8 +18,6 @@ STEP = 20.0
 """Costs that round to the same multiple of so many thousandths of a card are equal."""
 ROUNDED = 1e6
 """Costs are rounded to so many parts of a thousandth."""
-_AMPLE_CPU = 52_000
-"""Milli-cores for each card that only few nodes have."""
 
 
 class FragmentationChooser:
@@ -41,8 +39,7 @@ class FragmentationChooser:
         self._reserve = Reserve(workload, parameters.reserve)
         self._costs = RestCosts(self._cards, useless, workload, self._reserve, parameters)
         self._market = RunningMarket(workload, nodes.models, self._reserve)
-        cpu_per_card = nodes.capacity_cpu / np.maximum(nodes.cards, 1)
-        self._spare = parameters.spare_cpu * np.minimum(1.0, cpu_per_card / _AMPLE_CPU) ** 2
+        self._spare = parameters.price_spare_cpu(nodes.capacity_cpu, nodes.cards)
         self._remembered: dict[WorkloadShape, _Ways] = {}
         self._brought = [NodeInMarket(0, 0, 0)] * len(nodes)
         self._free: Ints = np.zeros(len(nodes), np.int64)
