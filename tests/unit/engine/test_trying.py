@@ -217,7 +217,11 @@ def test_the_quick_way_gives_what_placing_gives(word, holds, asked, annotations,
         decision = decide(scheduler, demand, name)
         answer = placer.place(table.copy_node(table.positions[name])).answer()
         if isinstance(answer, Placement):
-            assert (decision.node, decision.shares, decision.instances) == (name, answer.shares, answer.instances)
+            assert (decision.node, decision.shares, decision.instances) == (
+                name,
+                {word: answer.shares},
+                answer.instances,
+            )
         else:
             assert decision.refusals[name].text == answer.refusal.text
 

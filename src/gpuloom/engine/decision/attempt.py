@@ -152,12 +152,12 @@ class SchedulingAttempt:
             best = find_best(names, self.table, ranks)
             if best is None:
                 return None
-            decision = Decision(None, (), (), partial(self._rank_among, names, ranks, self.table.names), {})
+            decision = Decision(partial(self._rank_among, names, ranks, self.table.names))
             self._settle(decision, best, place_fitting(self._placer, self.table, best, results))
             return decision
         known, placements = self._all_nodes(), self._recall_placements()
         ranks = self._close(self._rank_for_placing(known, self._refused_by_rules(known, results), placements, results))
-        decision = Decision(None, (), (), partial(self._rank_among, names, ranks, self.table.names), self._refusals)
+        decision = Decision(partial(self._rank_among, names, ranks, self.table.names), refusals=self._refusals)
         find, exclude = partial(find_best, names, self.table, ranks), partial(_exclude_from, ranks)
         self._place_on_best(decision, placements, find, exclude)
         return decision if decision.node is not None else None
@@ -208,7 +208,7 @@ class SchedulingAttempt:
     def _decide_by_rank(self, candidates: Candidates, results: FilterResults) -> Decision:
         ranking = self._rank(candidates, self._close(results.ranks.copy()) if self.closed else results.ranks)
         best = ranking.best()
-        decision = Decision(None, (), (), ranking, {})
+        decision = Decision(ranking)
         if best is not None:
             self._settle(decision, best, place_fitting(self._placer, self.table, best, results))
         return decision
@@ -216,7 +216,7 @@ class SchedulingAttempt:
     def _decide_by_placing(self, candidates: Candidates, refused: Flags, results: FilterResults) -> Decision:
         placements = self.placements = self._recall_placements()
         ranking = self._rank(candidates, self._rank_for_placing(candidates.known, refused, placements, results))
-        decision = Decision(None, (), (), ranking, self._refusals)
+        decision = Decision(ranking, refusals=self._refusals)
         self._place_on_best(decision, placements, ranking.best, ranking.exclude)
         return decision
 
@@ -323,7 +323,8 @@ class SchedulingAttempt:
         if isinstance(placement, Unplaced):
             raise TypeError(f"node {self.table.names[position]} refuses what its cards allow: {placement.refusal.text}")
         decision.node = self.table.names[position]
-        decision.shares, decision.instances = placement.shares, placement.instances
+        decision.shares = {self.compiled.profile.word: placement.shares}
+        decision.instances = placement.instances
 
     def _place_on_others(self, decision: Decision, snapshot: Snapshot, placements: PlacementCache) -> Iterator[None]:
         """Place the pod on the nodes that are not known to refuse: they rank below the chosen one, but are counted."""

@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
+from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.imagined import imagine_placed
-from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
+from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.placement.placement_cache import DemandClass
 from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.state.cluster_state import ClusterState
@@ -55,7 +56,7 @@ class KeptNode:
         """Return why the node refuses pods of a class, None if it takes them or nobody has asked since it changed."""
         return None if self._has_changed() else self._refused.get(asked)
 
-    def decide(self, demands: Demands, asked: DemandClass) -> PodDecision:
+    def decide(self, demands: Demands, asked: DemandClass) -> Decision:
         """Choose cards of the node for a pod that leaves the nominated ones their room."""
         self.bring_up()
         decision = self._decide(demands)
@@ -135,7 +136,7 @@ class KeptNode:
     def _state(self) -> ClusterState:
         return self._fork.cluster_state
 
-    def _decide(self, demands: Demands) -> PodDecision:
+    def _decide(self, demands: Demands) -> Decision:
         headrooms = {
             word: UNBOUNDED
             for word, demand in demands.items()
@@ -143,7 +144,7 @@ class KeptNode:
         }
         return self._fork.decide(demands, (self.node,), headrooms=headrooms)
 
-    def _decide_without(self, victims: AbstractSet[str], demands: Demands) -> PodDecision:
+    def _decide_without(self, victims: AbstractSet[str], demands: Demands) -> Decision:
         """Choose cards as if victims had left, and those that leave anyway."""
         leaving = [held for held in self._copied.values() if held.uid in self._left or held.uid in victims]
         for held in leaving:
