@@ -24,7 +24,7 @@ from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.ledger import NOTHING_ELSE
 from gpuloom.model.refusal import Refusal
-from gpuloom.model.request_columns import Headroom
+from gpuloom.model.request_columns import UNBOUNDED, Headroom
 from gpuloom.model.share import ContainerShares
 from gpuloom.vendors.decided import Decided
 from gpuloom.wire.nodenames import NodeNames
@@ -188,6 +188,10 @@ class PodScheduler:
         headrooms = self._share(demands)
         for word, demand in demands.items():
             yield from self.by_vendor[word].place_ahead(demand, headrooms.get(word))
+
+    def is_limited(self, demands: Demands) -> bool:
+        """Tell whether a quota limits the pod: what it leaves changes with pods on any node."""
+        return any(self.by_vendor[word].headroom(demand) != UNBOUNDED for word, demand in demands.items())
 
     def _know_other_vendors(self, word: str, decision: Decision) -> None:
         """Tell nodes that have cards of other vendors only from those that have none: they are known."""
