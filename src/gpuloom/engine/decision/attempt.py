@@ -85,20 +85,19 @@ class SchedulingAttempt:
 
     def answer(self, candidates: Candidates, *, explain: bool) -> Decision:
         """Choose among candidates; with ``explain``, or if none fits, every refusal is found out."""
-        results = self._filter()
-        decision = self._decide(candidates, results)
+        decision = self._decide(candidates)
         if decision.node is None and self._is_decided_by_rank:
-            decision.refusals = self._refuse_all(candidates, results)
+            decision.refusals = self._refuse_all(candidates)
         elif decision.node is None or explain:
-            self._explain(decision, candidates, results)
+            self._explain(decision, candidates)
         return decision
 
     def has_capacity(self, node: str | None = None) -> bool:
         """Tell whether any node would do, or the one that is named."""
-        known, results = self._all_nodes() if node is None else self._find(node), self._filter()
+        known = self._all_nodes() if node is None else self._find(node)
         if self._is_decided_by_rank:
-            return bool((results.ranks[known] != UNFIT).any())
-        return self._decide(Candidates(known, (), known), results).node is not None
+            return bool((self._filter().ranks[known] != UNFIT).any())
+        return self._decide(Candidates(known, (), known)).node is not None
 
     def place_ahead(self) -> Iterator[None]:
         """Place the pod on all nodes step by step and remember the answers; see :meth:`VendorScheduler.place_ahead`."""
@@ -106,9 +105,8 @@ class SchedulingAttempt:
             if not self._is_quota_tight:
                 yield from self.filter_cache.begin(self.table, self._classify(UNBOUNDED)) or ()
             return
-        results, known = self._recall_results(), self._all_nodes()
-        placements = self._recall_placements()
-        for some in self._in_batches(known[~self._refused_by_rules(known, results)]):
+        known, placements = self._all_nodes(), self._recall_placements()
+        for some in self._in_batches(known[~self._refused_by_rules(known)]):
             # Nodes may go while this goes on.
             left = placements.untried(some[self.table.ends[some] > self.table.starts[some]])
             if len(left):
@@ -125,9 +123,8 @@ class SchedulingAttempt:
             takes = results.ranks != UNFIT
             takes[NO_NODE] = False
             return Assessment(self.table, results, takes, results.ranks, self.demand.first_turn)
-        known = self._all_nodes()
-        refused = self._refused_by_rules(known, results)
-        placements = self._recall_placements()
+        known, placements = self._all_nodes(), self._recall_placements()
+        refused = self._refused_by_rules(known)
         self._place_on_untried(placements, known[~refused])
         takes = np.zeros(len(self.table.names), bool)
         takes[known] = ~refused & (placements.answers[known] == TAKES)
@@ -137,10 +134,9 @@ class SchedulingAttempt:
 
     def search(self, names: NodeNames) -> Decision | None:
         """Answer by looking for the best nodes among the names; None where the names must be read for the answer."""
-        results = self._filter()
-        ranks = self._rank(results)
+        ranks = self._rank()
         decision = Decision(partial(self._rank_among, names, ranks, self.table.names), refusals=self._refusals)
-        self._choose(decision, results, partial(find_best, names, self.table, ranks), partial(_exclude_from, ranks))
+        self._choose(decision, partial(find_best, names, self.table, ranks), partial(_exclude_from, ranks))
         return decision if decision.node is not None else None
 
     def _rank_among(self, names: NodeNames, ranks: Scores, then: Sequence[str]) -> Ranking:
@@ -148,11 +144,10 @@ class SchedulingAttempt:
         candidates = look_up_among(self.table, self.index, names)
         return candidates.rank(self.table, ranks, self.demand.preferences.node_policy, then)
 
-    def _decide(self, candidates: Candidates, results: FilterResults) -> Decision:
-        ranks = self._rank(results, candidates.known)
-        ranking = candidates.rank(self.table, ranks, self.demand.preferences.node_policy)
+    def _decide(self, candidates: Candidates) -> Decision:
+        ranking = candidates.rank(self.table, self._rank(candidates.known), self.demand.preferences.node_policy)
         decision = Decision(ranking, refusals=self._refusals)
-        self._choose(decision, results, ranking.best, ranking.exclude)
+        self._choose(decision, ranking.best, ranking.exclude)
         return decision
 
     @property
@@ -189,18 +184,18 @@ class SchedulingAttempt:
         scores = self.table.node_scores[: len(self.table.names)]
         return scores + placements.extra if self.compiled.score is not None else scores
 
-    def _rank(self, results: FilterResults, known: Ints | None = None) -> Scores:
+    def _rank(self, known: Ints | None = None) -> Scores:
         """Return by position the ranks of nodes that may take the pod; of those that do, where the vendor scores.
 
         known  only these nodes need ranks, all if None
         """
         if self._is_decided_by_rank:
-            ranks = results.ranks.copy()
+            ranks = self._filter().ranks.copy()
             if self.closed:
                 ranks[[self.table.positions.get(node, NO_NODE) for node in self.closed]] = UNFIT
             return ranks
         known = self._all_nodes() if known is None else known
-        placements, refused = self._recall_placements(), self._refused_by_rules(known, results)
+        placements, refused = self._recall_placements(), self._refused_by_rules(known)
         if self.closed:
             refused |= self._is_closed(known)
         if self.compiled.score is not None:
@@ -209,16 +204,10 @@ class SchedulingAttempt:
         scores = self._node_scores(placements)[known]
         refused |= placements.answers[known] == REFUSES
         ranks = np.full(len(self.table.names), UNFIT)
-        ranks[known] = np.where(refused, UNFIT, results.rank_placed(scores, known))
+        ranks[known] = np.where(refused, UNFIT, self._filter().rank_placed(scores, known))
         return ranks
 
-    def _choose(
-        self,
-        decision: Decision,
-        results: FilterResults,
-        find: Callable[[], int | None],
-        exclude: Callable[[int], None],
-    ) -> None:
+    def _choose(self, decision: Decision, find: Callable[[], int | None], exclude: Callable[[int], None]) -> None:
         """Place the pod on the best node; where single cards do not decide, on the next until one takes it.
 
         find, exclude: return the best node that is left, take one out
@@ -226,7 +215,7 @@ class SchedulingAttempt:
         """
         if self._is_decided_by_rank:
             if (best := find()) is not None:
-                self._settle(decision, best, place_fitting(self._placer, self.table, best, results))
+                self._settle(decision, best, place_fitting(self._placer, self.table, best, self._filter()))
             return
         placements = self._recall_placements()
         for tries, best in enumerate(iter(find, None)):
@@ -267,33 +256,34 @@ class SchedulingAttempt:
         size = BATCH_SIZE if is_quick else 1
         return (positions[first : first + size] for first in range(0, len(positions), size))
 
-    def _refuse_all(self, candidates: Candidates, results: FilterResults) -> dict[str, Refusal]:
+    def _refuse_all(self, candidates: Candidates) -> dict[str, Refusal]:
         """Return why no candidate fits: the refusals of the last time if nothing has changed since."""
+        results = self._filter()
         refusals = self.refusal_cache.recall(self.table, results, candidates, self.closed)
         if refusals is None:
             known = candidates.known[~self._is_closed(candidates.known)] if self.closed else candidates.known
-            refusals = self._refuse(known, candidates.unknown, results)
+            refusals = self._refuse(known, candidates.unknown)
             refusals.update(self._refuse_closed(candidates.known))
             self.refusal_cache.note(self.table, results, candidates, self.closed, refusals)
         return refusals
 
-    def _refuse(self, positions: Ints, unknown: Iterable[str], results: FilterResults) -> dict[str, Refusal]:
+    def _refuse(self, positions: Ints, unknown: Iterable[str]) -> dict[str, Refusal]:
         names = map(self.table.names.__getitem__, positions.tolist())
-        refusals = dict(zip(names, results.refuse(self.table, positions), strict=True))
+        refusals = dict(zip(names, self._filter().refuse(self.table, positions), strict=True))
         refusals.update(dict.fromkeys(unknown, refuse_node(Reason.NODE_UNREGISTERED)))
         return refusals
 
-    def _explain(self, decision: Decision, candidates: Candidates, results: FilterResults) -> None:
+    def _explain(self, decision: Decision, candidates: Candidates) -> None:
         """Tell of every candidate that does not fit why."""
         for _ in decision.complete():
             pass
         known = candidates.known
         if self._is_decided_by_rank:
-            refused = results.ranks[known] == UNFIT
+            refused = self._filter().ranks[known] == UNFIT
         else:
-            refused = self._refused_by_rules(known, results)
+            refused = self._refused_by_rules(known)
             self._note_refusing(decision, known, self._recall_placements())
-        decision.refusals.update(self._refuse(known[refused], candidates.unknown, results))
+        decision.refusals.update(self._refuse(known[refused], candidates.unknown))
         decision.refusals.update(self._refuse_closed(known))
 
     def _note_refusing(self, decision: Decision, positions: Ints, placements: PlacementCache) -> list[int]:
@@ -345,14 +335,12 @@ class SchedulingAttempt:
         """
         if self._results is None:
             may_take_long = self._is_decided_by_rank and self.most_tries is not None and not self._is_quota_tight
-            self._results = self._settle_results() if may_take_long else self._recall_results()
+            settle = self.filter_cache.settle
+            results = settle(self.table, self._classify(UNBOUNDED)) if may_take_long else self._recall_results()
+            if results is None:
+                raise self._make_unsettled()
+            self._results = results
         return self._results
-
-    def _settle_results(self) -> FilterResults:
-        results = self.filter_cache.settle(self.table, self._classify(UNBOUNDED))
-        if results is None:
-            raise self._make_unsettled()
-        return results
 
     def _recall_results(self) -> FilterResults:
         ranks = self._is_decided_by_rank
@@ -370,9 +358,9 @@ class SchedulingAttempt:
     def _make_unsettled(self) -> UnsettledError:
         return UnsettledError(replace(self, most_tries=None).place_ahead())
 
-    def _refused_by_rules(self, known: Ints, results: FilterResults) -> Flags:
+    def _refused_by_rules(self, known: Ints) -> Flags:
         """Tell of each node whether the rules on single cards alone refuse it."""
-        fitting, wanted = results.fitting[known], self._request.cards
+        fitting, wanted = self._filter().fitting[known], self._request.cards
         refused = fitting == 0
         if wanted > 1 and not (self.demand.preferences.numa_bind or self._is_quota_tight or self.compiled.is_hooked):
             refused |= (fitting < wanted) & ~self._may_serve_twice(known)
