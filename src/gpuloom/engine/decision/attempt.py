@@ -134,7 +134,8 @@ class SchedulingAttempt:
 
     def search(self, names: NodeNames) -> Decision | None:
         """Answer by looking for the best nodes among the names; None where the names must be read for the answer."""
-        ranks = self._rank()
+        # Asked for when others may have changed them.
+        ranks = self._rank().copy()
         decision = Decision(partial(self._rank_among, names, ranks, self.table.names), refusals=self._refusals)
         self._choose(decision, partial(find_best, names, self.table, ranks), partial(_exclude_from, ranks))
         return decision if decision.node is not None else None
@@ -190,8 +191,9 @@ class SchedulingAttempt:
         known  only these nodes need ranks, all if None
         """
         if self._is_decided_by_rank:
-            ranks = self._filter().ranks.copy()
+            ranks = self._filter().ranks
             if self.closed:
+                ranks = ranks.copy()
                 ranks[[self.table.positions.get(node, NO_NODE) for node in self.closed]] = UNFIT
             return ranks
         known = self._all_nodes() if known is None else known
