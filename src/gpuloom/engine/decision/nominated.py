@@ -87,8 +87,9 @@ class NominationScheduler:
         ranking = self.pod_scheduler.rank_fitting(demands, decision, most_tries=most_tries)
         offer = make_offer(ranking, chosen)
         kept, asked = self._find_kept(demands, priority), demand_class_of(demands)
-        open_to_ask = kept.keys() & set(offer.nodes) - {chosen}
-        return offer.without({node for node in open_to_ask if kept[node].decide(demands, asked).node is None})
+        open_to_ask = kept.keys() & offer.keys() - {chosen}
+        refusing = {node for node in open_to_ask if kept[node].decide(demands, asked).node is None}
+        return {node: grade for node, grade in offer.items() if node not in refusing}
 
     def has_capacity(self, demands: Demands, priority: int) -> bool:
         """Tell whether any node would do; for a nominated pod, whether its own would, or else any."""

@@ -177,7 +177,7 @@ class PodPlacer:
         if offer is None:
             return FilterResult(node_names=[node])
         self.state.offers.note(pod.metadata.uid, offer)
-        return FilterResult(node_names=offer.nodes)
+        return FilterResult(node_names=list(offer))
 
     def _record_success(self, pod: Pod, decision: Decision) -> Iterator[None]:
         yield from decision.complete()
