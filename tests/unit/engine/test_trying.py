@@ -137,7 +137,7 @@ def test_a_node_takes_exactly_the_pods_that_are_decided_for_it(word, holds, aske
         return
     hold(vendor_scheduler, holds)
     decided = {name for name in NODES if decide(vendor_scheduler, demand, name).node is not None}
-    assert {name for name in (*NODES, "unknown") if vendor_scheduler.takes(demand, name)} == decided
+    assert {name for name in (*NODES, "unknown") if vendor_scheduler.has_capacity(demand, name)} == decided
 
 
 @pytest.mark.slow

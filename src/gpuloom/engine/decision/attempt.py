@@ -308,7 +308,7 @@ class SchedulingAttempt:
             changed = [position for position in some.tolist() if snapshot.has_changed(position)]
             same = np.setdiff1d(some, changed, assume_unique=True)
             self._place_on(placements, placements.untried(same))
-            decision.fitting.exclude_all(self._note_refusing(decision, same, placements))
+            decision.fitting.exclude(self._note_refusing(decision, same, placements))
             yield
             for position in changed:
                 if unplaced := self._placer.place(snapshot.copy_node(position)).unplaced.get(0):

@@ -166,7 +166,7 @@ class PodScheduler:
         """
         headrooms = self._share(demands)
         return bool(demands) and all(
-            self.by_vendor[word].takes(demand, node, headrooms.get(word)) for word, demand in demands.items()
+            self.by_vendor[word].has_capacity(demand, node, headrooms.get(word)) for word, demand in demands.items()
         )
 
     def find_taking(self, demands: Demands) -> Generator[None, None, frozenset[str]]:

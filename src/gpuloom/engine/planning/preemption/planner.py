@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.planning.preemption.levels import NO_VICTIM, find_levels
@@ -122,7 +123,7 @@ class PreemptionPlanner:
         size = self._count_at_once(preemptor)
         for start in range(0, len(possible), MOST_CANDIDATES):
             some = possible[start : start + MOST_CANDIDATES]
-            bounds = sorted([(self._bound_cost(level, name), name) for level, name in some], key=_cost_of)
+            bounds = sorted([(self._bound_cost(level, name), name) for level, name in some], key=itemgetter(0))
             for first in range(0, len(bounds), size):
                 yield some[0][0], bounds[first][0], [name for _, name in bounds[first : first + size]]
 
@@ -167,10 +168,6 @@ class PreemptionPlanner:
 def _beats(best: PreemptionPlan, level: int) -> bool:
     """Tell whether a plan costs less than any whose highest victim has at least such a priority."""
     return not best.victims or (not best.broken and best.victims[0].priority < level)
-
-
-def _cost_of(bound: tuple[Cost, str]) -> Cost:
-    return bound[0]
 
 
 def _is_no_better(bound: Cost, best: Sequence[PreemptionPlan]) -> bool:

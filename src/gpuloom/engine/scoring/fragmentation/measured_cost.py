@@ -135,7 +135,7 @@ class MeasuredCosts:
     def _cost_each(self, on: NodesAndPod) -> Points:
         """Return what each card costs if only that one is taken, NOWHERE where it may not be."""
         weight, changed = self._weights.useless, on.changes.free
-        cost = self._of_cards(on)
+        cost = (on.changes.waste + weight * changed).take(on.states)
         # Of thousands of nodes, each array that is not made anew saves time.
         more = self._used_after_each(on)
         np.subtract(on.used[:, None], more, out=more)
@@ -147,13 +147,6 @@ class MeasuredCosts:
         cost += then
         cost[~on.fits] = NOWHERE
         return cost
-
-    def _of_cards(self, on: NodesAndPod) -> Points:
-        """Return what follows from each card alone."""
-        changes, weight = on.changes, self._weights.useless
-        if on.states.size <= _FEW:
-            return changes.waste.take(on.states) + weight * changes.free.take(on.states)
-        return (changes.waste + weight * changes.free).take(on.states)
 
     def _cost_together(self, on: NodesAndPod, each: Points, chosen: Ints) -> Points:
         """Return what several cards cost together, NOWHERE where one of them may not be taken."""
