@@ -177,8 +177,5 @@ def _is_no_better(bound: Cost, best: Sequence[PreemptionPlan]) -> bool:
 
 def _cheapest(plans: Sequence[PreemptionPlan]) -> list[PreemptionPlan]:
     """Return those that cost the least, in order."""
-    if not plans:
-        return []
-    costs = [plan.cost for plan in plans]
-    least = min(costs)
-    return [plan for plan, cost in zip(plans, costs, strict=True) if cost == least]
+    least = min((plan.cost for plan in plans), default=NO_COST)
+    return [plan for plan in plans if plan.cost == least]
