@@ -23,7 +23,7 @@ from gpuloom.engine.planning.defragmentation.hosts import HostRoom
 from gpuloom.engine.planning.defragmentation.plan import DefragmentationPlan
 from gpuloom.engine.planning.defragmentation.search import Defragmentation, Progress
 from gpuloom.engine.planning.defragmentation.tidying import Tidying
-from gpuloom.engine.planning.defragmentation.trials import DemandsOf, MoveTrials
+from gpuloom.engine.planning.defragmentation.trials import MoveTrials
 from gpuloom.engine.planning.moving import MovingPod
 from gpuloom.engine.request.demand import Demands, read_demands
 from gpuloom.engine.request.options import Options
@@ -108,16 +108,15 @@ def fill(nodes: dict[str, int], arriving: Iterator[TracePod], share: float) -> t
 
 def plan(state: ClusterState, held: dict[str, Demands], cards: int) -> tuple[DefragmentationPlan | None, list[float]]:
     """Plan for a pod of so many whole cards; tell the plan, and the seconds of processor time of each step."""
-    scheduler, demands_of, hosts = see(state, held)
-    search = Defragmentation(scheduler, demands_of, hosts, MOST_MOVES)
+    search = Defragmentation(see(state, held), MOST_MOVES)
     return finish(search.plan(MovingPod("wanted", "default", "wanted", read_shape(cards, 100))))
 
 
-def see(state: ClusterState, held: dict[str, Demands]) -> tuple[PodScheduler, DemandsOf, HostRoom]:
+def see(state: ClusterState, held: dict[str, Demands]) -> MoveTrials:
     """Return a cluster as planners see it."""
     nodes = {name: Node(metadata=ObjectMeta(name=name)) for name in state.nodes}
     hosts = HostRoom(nodes, None, lambda _uid: None)
-    return PodScheduler(state, OPTIONS), lambda one: held.get(one.uid), hosts
+    return MoveTrials(PodScheduler(state, OPTIONS), lambda one: held.get(one.uid), hosts)
 
 
 def finish(steps: Generator[Progress, None, _R]) -> tuple[_R, list[float]]:
@@ -165,7 +164,7 @@ def report(title: str, state: ClusterState, held: dict[str, Demands]) -> None:
 
 def report_tidying(title: str, state: ClusterState, held: dict[str, Demands]) -> None:
     """Print what is found for no pod in particular, with as many moves as the command makes."""
-    found, taken = finish(Tidying(MoveTrials(*see(state, held)), DEFAULT_MOVES).plan())
+    found, taken = finish(Tidying(see(state, held), DEFAULT_MOVES).plan())
     case = {
         "case": f"{title}, no pod",
         "nodes": len(state.nodes),

@@ -13,8 +13,9 @@ import msgspec
 from figures import print_case, summarize
 from preempting import CARDS, CATALOG, make_card
 
+from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.nominated import NominationScheduler
-from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
+from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.request.demand import Demands, read_demands
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.cluster_state import ClusterState
@@ -90,7 +91,7 @@ class Case:
         self.held: deque[str] = deque()
         self.mib, self.number, self.times_s = mib, 0, list[float]()
 
-    def call(self) -> PodDecision:
+    def call(self) -> Decision:
         """Decide about one pod, reserve, and give back what was reserved before."""
         self.number += 1
         uid = f"low-{self.number}"
@@ -98,7 +99,7 @@ class Case:
         began_s = time.process_time()
         decision = self.scheduler.decide_among(demands, NodeNames(self.text), 0)
         self.times_s.append(time.process_time() - began_s)
-        decision.decision.abandon()
+        decision.abandon()
         if decision.node is not None:
             reserve(self.state, uid, decision.node, decision.shares)
             self.held.append(uid)

@@ -116,7 +116,7 @@ class Engine:
         decision = self.decide(asked, *names)
         if decision.node is not None:
             uid = asked.metadata.uid
-            self.reserve(uid, decision.node, decision.shares, of=asked, instances=decision.instances)
+            self.reserve(uid, decision.node, decision.shares[NVIDIA.word], of=asked, instances=decision.instances)
         return decision
 
     def why(self, asked: Pod, node: str = "n1") -> str:
@@ -126,4 +126,4 @@ class Engine:
 
 def cards_of(decision: Decision) -> list[list[str]]:
     """Card ids by container."""
-    return [[share.uuid for share in shares] for shares in decision.shares]
+    return [[share.uuid for share in shares] for shares in decision.shares[NVIDIA.word]]

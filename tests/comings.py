@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from gpuloom.engine.decision.pod_scheduler import PodDecision
+from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.request.demand import Demands, read_demands
 from gpuloom.engine.request.options import Options
 from gpuloom.local.vendornode import describe_machine
@@ -55,7 +55,7 @@ def written(names: Sequence[str]) -> NodeNames:
     return NodeNames(json.dumps(list(names), separators=(",", ":")).encode())
 
 
-def tell(decision: PodDecision, *, explain: bool = False) -> Any:
+def tell(decision: Decision, *, explain: bool = False) -> Any:
     """Return all that a decision tells once it is complete; why nodes refuse, only where all of that was asked for."""
     for _ in decision.complete():
         pass

@@ -78,7 +78,7 @@ class Subject:
                     namespace=demand.namespace,
                     name=demand.name,
                     node=decision.node,
-                    shares={self.vendor_scheduler.profile.word: decision.shares},
+                    shares=decision.shares,
                     phases=demand.phases,
                     status=ReservationStatus.ASSUMED,
                     since=0.0,

@@ -10,7 +10,7 @@ import gc
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count, pairwise
 from typing import TypeVar
@@ -21,13 +21,11 @@ from benchmarks.figures import print_case, summarize
 from benchmarks.scheduling.mixture import CATALOG, PARTNER, Mixture, make_mixture, make_pod
 from gpuloom.cli.outcomes import CommandError
 from gpuloom.engine.decision.decision import Decision, UnsettledError
-from gpuloom.engine.decision.pod_scheduler import PodDecision
 from gpuloom.engine.filtering.candidates import Candidates
 from gpuloom.engine.filtering.compiled_profile import compile_profile
 from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
-from gpuloom.model.share import PodShares
 from gpuloom.scheduler.filter.verb import MOST_TRIES
 from gpuloom.scheduler.timeslice import SLICE_S
 from gpuloom.vendors.profile import Profile
@@ -86,7 +84,7 @@ class Kind:
 class Paged:
     """How long a decision took, and the longest part of it during which no other call was answered; in seconds."""
 
-    pod_decision: PodDecision
+    pod_decision: Decision
     total_s: float
     longest_s: float
 
@@ -120,14 +118,14 @@ class Caller:
                     parts.append(time.process_time())
             parts.append(time.process_time())
             pod_decision = self._ask(demands, names, None)
-        self._reserve(uid, demands, pod_decision, pod_decision.shares, pod_decision.extras)
+        self._reserve(uid, demands, pod_decision)
         parts.append(time.process_time())
         # What comes after a reply is not made here, and would hold the cards as they were until it is.
-        pod_decision.decision.abandon()
+        pod_decision.abandon()
         steps = [after - before for before, after in pairwise(parts)]
         return Paged(pod_decision, parts[-1] - began_s, max(steps))
 
-    def _ask(self, demands: Demands, names: NodeNames, most_tries: int | None) -> PodDecision:
+    def _ask(self, demands: Demands, names: NodeNames, most_tries: int | None) -> Decision:
         return self._state.pod_scheduler.decide_among(demands, names, most_tries=most_tries)
 
     def decide_by_rows(self, uid: str, demands: Demands, candidates: Candidates) -> float:
@@ -135,16 +133,14 @@ class Caller:
         ((word, demand),) = demands.items()
         began_s = time.process_time()
         decision = self._state.pod_scheduler.by_vendor[word].decide(demand, candidates)
-        self._reserve(uid, demands, decision, {word: decision.shares}, {})
+        self._reserve(uid, demands, decision)
         return time.process_time() - began_s
 
     def find_rows(self, kind: Kind) -> Candidates:
         """Find the rows of all nodes for pods of one family."""
         return self._state.pod_scheduler.by_vendor[kind.asked[0].word].look_up(self.mixture.names)
 
-    def _reserve(
-        self, uid: str, demands: Demands, chosen: Decision | PodDecision, shares: PodShares, extras: Mapping[str, str]
-    ) -> None:
+    def _reserve(self, uid: str, demands: Demands, chosen: Decision) -> None:
         if chosen.node is None:
             return
         demand = next(iter(demands.values()))
@@ -154,12 +150,12 @@ class Caller:
                 namespace=demand.namespace,
                 name=demand.name,
                 node=chosen.node,
-                shares=shares,
+                shares=chosen.shares,
                 instances=chosen.instances,
                 phases=demand.phases,
                 status=ReservationStatus.ASSUMED,
                 since=0.0,
-                extras=extras,
+                extras=chosen.extras,
             )
         )
 

@@ -13,6 +13,7 @@ from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.planning.defragmentation.hosts import HostRoom
 from gpuloom.engine.planning.defragmentation.plan import DefragmentationPlan
 from gpuloom.engine.planning.defragmentation.search import Defragmentation
+from gpuloom.engine.planning.defragmentation.trials import MoveTrials
 from gpuloom.engine.planning.moving import MovingPod
 from gpuloom.engine.request.demand import Demands, read_demands
 from gpuloom.engine.request.options import Options
@@ -77,7 +78,8 @@ class Case:
         nodes = {name: Node(metadata=ObjectMeta(name=name)) for name in self.names}
         scheduler = PodScheduler(self.state, OPTIONS)
         hosts = HostRoom(nodes, None, lambda _uid: None)
-        return Defragmentation(scheduler, lambda held: self.demands.get(held.uid), hosts, MOST_MOVES).plan(self.wanted)
+        trials = MoveTrials(scheduler, lambda held: self.demands.get(held.uid), hosts)
+        return Defragmentation(trials, MOST_MOVES).plan(self.wanted)
 
     def plan(self) -> DefragmentationPlan | None:
         return run_to_end(self.steps())

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 import pytest
 from builders import card, pod
 
-from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
+from gpuloom.engine.decision.decision import Decision
+from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.explanation.depth import Depth
 from gpuloom.engine.explanation.explain import explain
 from gpuloom.engine.explanation.study import ExplanationScope
@@ -38,12 +39,12 @@ class Scene:
     def close(self, *, holder: str = "uid-1", cards: Mapping[str, frozenset[str]] = EVERY_CARD) -> bool:
         return self.fleet.close(Closing(holder, "ml", holder, "n1", "cannot be read", cards))
 
-    def decide(self, gpus: int = 1) -> PodDecision:
+    def decide(self, gpus: int = 1) -> Decision:
         demands = read_demands(pod(gpu=gpus, gpumem=100), CATALOG, Options())
         return self.pod_scheduler.decide(demands, ("n1",), explain=True)
 
     def given(self) -> list[str]:
-        return [share.uuid for shares in self.decide().decision.shares for share in shares]
+        return [share.uuid for given in self.decide().shares.values() for shares in given for share in shares]
 
     def why(self, gpus: int = 1) -> str:
         return self.decide(gpus).refusals["n1"].text

@@ -92,14 +92,14 @@ def _in_mode(one: Any, mode: str) -> Any:
 
 def test_share_of_a_divided_card_is_what_its_instance_really_has() -> None:
     decision = divided(mig_profiles=A100).decide(pod(gpu=1, gpumem=10000))
-    assert decision.shares == ((Share("GPU-0", "NVIDIA", 10240, 28),),)
+    assert decision.shares["NVIDIA"] == ((Share("GPU-0", "NVIDIA", 10240, 28),),)
     assert [(part.profile, part.placement) for part in decision.instances] == [("2g.10gb", MigPlacement(0, 2))]
 
 
 def test_one_divided_card_serves_two_cards_of_a_request() -> None:
     """B-06."""
     decision = divided().decide(pod(gpu=2, gpumem=8000))
-    assert [share.uuid for share in decision.shares[0]] == ["GPU-0[1-1]", "GPU-0[1-2]"]
+    assert [share.uuid for share in decision.shares["NVIDIA"][0]] == ["GPU-0[1-1]", "GPU-0[1-2]"]
 
 
 def small_then_large() -> Pod:
@@ -145,7 +145,7 @@ def test_linked_instances_of_eight_divided_cards_are_chosen_among_a_billion_sets
     cards = [card(f"GPU-{at}", model="NVIDIA A100", memory_mib=40960, mig_profiles=A100) for at in range(8)]
     engine.cluster.register("n1", NodeCards(tuple(_in_mode(one, "mig") for one in cards)))
     asked = pod(gpu=8, gpumem=5000, annotations={"hami.io/gpu-scheduler-policy": "topology-aware"})
-    assert len(engine.decide(asked).shares[0]) == 8
+    assert len(engine.decide(asked).shares["NVIDIA"][0]) == 8
 
 
 def test_a_refusal_that_a_quota_caused_is_not_told_to_namespaces_without_one() -> None:

@@ -308,7 +308,7 @@ def test_the_chosen_node_and_cards_are_those_of_the_decision() -> None:
     decision, explanation = engine.decide(asked), ask(engine, asked)
     assert explanation.ranking[0].node == decision.node
     chosen = [one.uuid for one in node_of(explanation, str(decision.node)).cards if one.chosen]
-    assert chosen == [share.uuid for shares in decision.shares for share in shares]
+    assert chosen == [share.uuid for shares in decision.shares["NVIDIA"] for share in shares]
 
 
 def test_a_node_without_cards_says_why() -> None:

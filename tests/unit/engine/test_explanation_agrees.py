@@ -98,7 +98,7 @@ def test_it_says_what_the_decision_did(engine: Engine, asked: Pod) -> None:
         node: refusal.text for node, refusal in decision.refusals.items()
     }
     chosen = [one.uuid for node in explanation.nodes for one in node.cards if one.chosen]
-    assert set(chosen) == {share.uuid for shares in decision.shares for share in shares}
+    assert set(chosen) == {share.uuid for given in decision.shares.values() for shares in given for share in shares}
 
 
 @given(clusters(), st.builds(lambda one, told: pod(container(**one), annotations=told), limits, annotations))

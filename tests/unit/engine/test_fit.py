@@ -40,17 +40,17 @@ def test_card_is_refused_in_the_words_of_the_first_rule_that_rejects_it(
 
 def test_more_cores_than_a_card_has_are_cut_to_the_whole_card() -> None:
     decision = one_card().decide(pod(gpu=1, gpumem=512, gpucores=120))
-    assert decision.shares == ((Share("GPU-0", "NVIDIA", 512, 100),),)
+    assert decision.shares["NVIDIA"] == ((Share("GPU-0", "NVIDIA", 512, 100),),)
 
 
 def test_percentage_is_a_part_of_the_cards_memory_rounded_down() -> None:
     decision = one_card(memory_mib=0, count=10).decide(pod(gpu=1, gpumem_percentage=10, gpucores=20))
-    assert decision.shares[0][0].memory_mib == 1638
+    assert decision.shares["NVIDIA"][0][0].memory_mib == 1638
 
 
 def test_whole_card_needs_all_of_its_memory() -> None:
     decision = one_card().decide(pod(gpu=1, gpumem_percentage=100, gpucores=0))
-    assert decision.shares[0][0].memory_mib == 16384
+    assert decision.shares["NVIDIA"][0][0].memory_mib == 16384
 
 
 def test_node_with_fewer_cards_than_wanted_is_refused_as_a_whole() -> None:

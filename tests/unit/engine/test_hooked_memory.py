@@ -10,7 +10,8 @@ from builders import card
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
+from gpuloom.engine.decision.decision import Decision
+from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.filtering import hooked_results
 from gpuloom.engine.filtering.hook_calls import choose_cards
 from gpuloom.engine.request.demand import Demands, Phase, read_demands
@@ -80,7 +81,7 @@ def break_or_hold(pod_scheduler: PodScheduler, word: str, uuid: str, *, breaks: 
         hold(pod_scheduler, uuid, by=by, memory_mib=memory_mib)
 
 
-def ask(pod_scheduler: PodScheduler, cards: int = 1) -> PodDecision:
+def ask(pod_scheduler: PodScheduler, cards: int = 1) -> Decision:
     return pod_scheduler.decide(demands(pod_scheduler, cards), ASKED, explain=True)
 
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gpuloom.engine.decision.attempt import BATCH_SIZE
-from gpuloom.engine.decision.decision import UnsettledError
-from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
+from gpuloom.engine.decision.decision import Decision, UnsettledError
+from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.filtering.candidates import MANY
 from gpuloom.engine.placement.placer import Placer
 from gpuloom.engine.request.demand import Demand, Demands, Phase, read_demands
@@ -69,7 +69,7 @@ def hold(pod_scheduler: PodScheduler, node: str, word: str, place: int, memory_m
     )
 
 
-def alone(pod_scheduler: PodScheduler, word: str, demand: Demand, node: str) -> PodDecision:
+def alone(pod_scheduler: PodScheduler, word: str, demand: Demand, node: str) -> Decision:
     for vendor_scheduler in pod_scheduler.by_vendor.values():
         vendor_scheduler.forget_all()
     return pod_scheduler.decide({word: demand}, (node,), explain=True)

@@ -8,8 +8,9 @@ import msgspec
 import pytest
 from builders import NVIDIA, card, pod
 
+from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.nominated import NominationScheduler
-from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
+from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.request.demand import Demands, read_demands, read_phases
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.closings import Closing
@@ -43,7 +44,7 @@ class Cluster:
     def demands(self, name: str, gib: int, cards: int = 1) -> Demands:
         return read_demands(pod(name=name, gpu=cards, gpumem=gib * 1024), CATALOG, Options())
 
-    def decide(self, name: str, gib: int, priority: int, *nodes: str, cards: int = 1) -> PodDecision:
+    def decide(self, name: str, gib: int, priority: int, *nodes: str, cards: int = 1) -> Decision:
         names = NodeNames(msgspec.json.encode(nodes or tuple(self.state.nodes)))
         return self.scheduler.decide_among(self.demands(name, gib, cards), names, priority)
 
@@ -335,5 +336,5 @@ def change(c: Cluster, chooser: Random, number: int) -> None:
             pass
 
 
-def tell(decision: PodDecision) -> dict[str, str]:
+def tell(decision: Decision) -> dict[str, str]:
     return {node: refusal.text for node, refusal in decision.refusals.items()}

@@ -10,9 +10,10 @@ from comings import CATALOG, NOTHING, NVIDIA, WORDS, cards_of, demands_of, tell,
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.imagined import imagine_placed
 from gpuloom.engine.decision.nominated import NominationScheduler
-from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
+from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.filtering import candidates
 from gpuloom.engine.planning.preemption.levels import find_levels
 from gpuloom.engine.planning.preemption.lowest_priorities import LowestPriorities
@@ -189,11 +190,11 @@ def test_a_fork_knows_its_own_nodes_whatever_becomes_of_their_positions(
         assert list(ask_all(one.scheduler, word, names)) == list(ask_all(one.make_anew(), word, names))
 
 
-def decide_now(scheduler: PodScheduler, demands: Demands, names: Sequence[str]) -> PodDecision:
+def decide_now(scheduler: PodScheduler, demands: Demands, names: Sequence[str]) -> Decision:
     return scheduler.decide(demands, names)
 
 
-def decide_from_text(scheduler: PodScheduler, demands: Demands, names: Sequence[str]) -> PodDecision:
+def decide_from_text(scheduler: PodScheduler, demands: Demands, names: Sequence[str]) -> Decision:
     return scheduler.decide_among(demands, written(names))
 
 
@@ -203,7 +204,7 @@ def decide_from_text(scheduler: PodScheduler, demands: Demands, names: Sequence[
 @settings(max_examples=20)
 @given(STEPS, STEPS)
 def test_what_is_told_later_is_of_the_nodes_that_there_were(
-    decide: Callable[[PodScheduler, Demands, Sequence[str]], PodDecision], word: str, before: Steps, after: Steps
+    decide: Callable[[PodScheduler, Demands, Sequence[str]], Decision], word: str, before: Steps, after: Steps
 ) -> None:
     cluster = Cluster(word)
     for step in before:

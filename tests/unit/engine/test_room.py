@@ -5,8 +5,9 @@ from collections.abc import Mapping, Sequence
 import pytest
 from builders import card, container, pod
 
+from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.imagined import imagine_reservation
-from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
+from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.planning.capacity import MOST_PLACED, Capacity, count_capacity
 from gpuloom.engine.request.demand import Demands, Phase, read_demands
 from gpuloom.engine.request.options import Options
@@ -148,7 +149,7 @@ def test_counting_one_by_one_decides_no_more_often_than_pods_are_placed_at_most(
     asked = read(many, pod(container("one", gpu=1, gpumem=10), container("two", gpu=1, gpumem=10)))
     decision, looked_at, decide = many.decide(asked, tuple(many.cluster_state.nodes)), list[int](), PodScheduler.decide
 
-    def note(scheduler: PodScheduler, demands: Demands, names: Sequence[str]) -> PodDecision:
+    def note(scheduler: PodScheduler, demands: Demands, names: Sequence[str]) -> Decision:
         looked_at.append(len(names))
         return decide(scheduler, demands, names)
 

@@ -7,8 +7,9 @@ import pytest
 from builders import card
 from msgspec.structs import replace
 
+from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.imagined import imagine_reservation
-from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
+from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.request.demand import Demands, read_demands
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.card_table import NodeCards
@@ -56,7 +57,7 @@ def ask(name: str, asked: Mapping[str, int], *, containers: int = 1) -> Demands:
     return read_demands(Pod(metadata=meta, spec=PodSpec(containers=made)), CATALOG, Options())
 
 
-def place(pod_scheduler: PodScheduler, demands: Demands) -> PodDecision:
+def place(pod_scheduler: PodScheduler, demands: Demands) -> Decision:
     """Decide as a Filter does, and reserve."""
     found = pod_scheduler.decide_among(demands, NODES)
     if found.node is not None:

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import pytest
 from builders import card, pod
 
-from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
+from gpuloom.engine.decision.decision import Decision
+from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.planning.together import fit_together
 from gpuloom.engine.request.demand import Demands, read_demands
 from gpuloom.engine.state.card_table import NodeCards
@@ -36,7 +37,7 @@ def test_as_many_fit_together_as_there_are_cards() -> None:
 def test_between_two_steps_one_pod_is_placed_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
     placed, decide = list[Demands](), PodScheduler.decide
 
-    def count(scheduler: PodScheduler, demands: Demands, names: Sequence[str]) -> PodDecision:
+    def count(scheduler: PodScheduler, demands: Demands, names: Sequence[str]) -> Decision:
         placed.append(demands)
         return decide(scheduler, demands, names)
 

@@ -2,15 +2,15 @@
 
 from builders import Engine, card, pod
 
+from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.event_messages import MESSAGE_LIMIT_BYTES
-from gpuloom.engine.decision.pod_scheduler import PodDecision
 from gpuloom.scheduler.events.refusals import RefusalTexts
 
 ENGINE = Engine({node: [card(f"GPU-{node}")] for node in ("n1", "n2")})
 
 
-def refuse(*nodes: str) -> PodDecision:
-    return PodDecision(ENGINE.decide(pod(gpu=1, gpumem=20_000), *nodes), {})
+def refuse(*nodes: str) -> Decision:
+    return ENGINE.decide(pod(gpu=1, gpumem=20_000), *nodes)
 
 
 def test_decisions_that_share_refusals_share_the_words() -> None:

@@ -7,8 +7,9 @@ from typing import Any, cast
 import pytest
 from builders import card, pod
 
+from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.nominated import NominationScheduler
-from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
+from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.request.demand import Demands, read_phases
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.engine.state.nominations import Nomination
@@ -88,7 +89,7 @@ class Setting:
         await asyncio.gather(running, return_exceptions=True)
 
 
-def reserve(uid: str, node: str, placed: PodDecision) -> Reservation:
+def reserve(uid: str, node: str, placed: Decision) -> Reservation:
     return Reservation(
         uid=uid,
         namespace="default",

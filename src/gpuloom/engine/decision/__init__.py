@@ -1,6 +1,6 @@
 """One pod's attempt: filter, score and place, over the cards of one vendor or of several.
 
-In: demands and the names of candidate nodes. Out: a ``PodDecision``: node, shares, what else is written, refusals.
+In: demands and the names of candidate nodes. Out: a ``Decision``: node, shares, what else is written, refusals.
 
 How one decision goes: ``PodScheduler`` asks the ``VendorScheduler`` of each vendor that the pod asks for; it makes
 a ``SchedulingAttempt``. The attempt takes the filter results of the pod's equivalence class, ranks the candidates, and

@@ -57,7 +57,6 @@ class SchedulingAttempt:
     index       of the table's names
     most_tries  on so many nodes the pod may be placed before others have their turn, None for any number
     closed      nodes that do not take the pod whatever their cards say, and why
-    placements  what nodes answered to pods of this class, once it is known
     """
 
     compiled: CompiledProfile
@@ -70,9 +69,9 @@ class SchedulingAttempt:
     headroom: Headroom
     most_tries: int | None = None
     closed: Mapping[str, Refusal] = field(default_factory=lambda: NOT_CLOSED)
-    placements: PlacementCache | None = None
     _refusals: dict[str, Refusal] = field(default_factory=dict)
     _results: FilterResults | None = field(default=None, init=False)
+    _placements: PlacementCache | None = field(default=None, init=False)
     _request: Request = field(init=False)
     _is_quota_tight: bool = field(init=False)
     _is_decided_by_rank: bool = field(init=False)
@@ -86,28 +85,19 @@ class SchedulingAttempt:
 
     def answer(self, candidates: Candidates, *, explain: bool) -> Decision:
         """Choose among candidates; with ``explain``, or if none fits, every refusal is found out."""
-        results = self._filter()
-        if self._is_decided_by_rank:
-            decision = self._decide_by_rank(candidates, results)
-            if decision.node is None:
-                decision.refusals = self._refuse_all(candidates, results)
-                return decision
-            refused = results.ranks[candidates.known] == UNFIT if explain else None
-        else:
-            refused = self._refused_by_rules(candidates.known, results)
-            decision = self._decide_by_placing(candidates, refused | self._is_closed(candidates.known), results)
-        if refused is not None and (decision.node is None or explain):
-            self._explain(decision, candidates, results, refused)
-            decision.refusals.update(self._refuse_closed(candidates.known))
+        decision = self._decide(candidates)
+        if decision.node is None and self._is_decided_by_rank:
+            decision.refusals = self._refuse_all(candidates)
+        elif decision.node is None or explain:
+            self._explain(decision, candidates)
         return decision
 
     def has_capacity(self, node: str | None = None) -> bool:
         """Tell whether any node would do, or the one that is named."""
-        known, results = self._all_nodes() if node is None else self._find(node), self._filter()
+        known = self._all_nodes() if node is None else self._find(node)
         if self._is_decided_by_rank:
-            return bool((results.ranks[known] != UNFIT).any())
-        refused = self._refused_by_rules(known, results)
-        return self._decide_by_placing(Candidates(known, (), known), refused, results).node is not None
+            return bool((self._filter().ranks[known] != UNFIT).any())
+        return self._decide(Candidates(known, (), known)).node is not None
 
     def place_ahead(self) -> Iterator[None]:
         """Place the pod on all nodes step by step and remember the answers; see :meth:`VendorScheduler.place_ahead`."""
@@ -115,9 +105,8 @@ class SchedulingAttempt:
             if not self._is_quota_tight:
                 yield from self.filter_cache.begin(self.table, self._classify(UNBOUNDED)) or ()
             return
-        results, known = self._recall_results(), self._all_nodes()
-        placements = self._recall_placements()
-        for some in self._in_batches(known[~self._refused_by_rules(known, results)]):
+        known, placements = self._all_nodes(), self._recall_placements()
+        for some in self._in_batches(known[~self._refused_by_rules(known)]):
             # Nodes may go while this goes on.
             left = placements.untried(some[self.table.ends[some] > self.table.starts[some]])
             if len(left):
@@ -134,32 +123,21 @@ class SchedulingAttempt:
             takes = results.ranks != UNFIT
             takes[NO_NODE] = False
             return Assessment(self.table, results, takes, results.ranks, self.demand.first_turn)
-        known = self._all_nodes()
-        refused = self._refused_by_rules(known, results)
-        placements = self._recall_placements()
+        known, placements = self._all_nodes(), self._recall_placements()
+        refused = self._refused_by_rules(known)
         self._place_on_untried(placements, known[~refused])
         takes = np.zeros(len(self.table.names), bool)
         takes[known] = ~refused & (placements.answers[known] == TAKES)
         nodes = slice(len(self.table.names))
-        ranks = results.rank_placed(self.table, self._node_scores(placements), nodes)
+        ranks = results.rank_placed(self._node_scores(placements), nodes)
         return Assessment(self.table, results, takes, ranks, self.demand.first_turn, placements)
 
     def search(self, names: NodeNames) -> Decision | None:
         """Answer by looking for the best nodes among the names; None where the names must be read for the answer."""
-        results = self._filter()
-        if self._is_decided_by_rank:
-            ranks = self._close(results.ranks.copy())
-            best = find_best(names, self.table, ranks)
-            if best is None:
-                return None
-            decision = Decision(None, (), (), partial(self._rank_among, names, ranks, self.table.names), {})
-            self._settle(decision, best, place_fitting(self._placer, self.table, best, results))
-            return decision
-        known, placements = self._all_nodes(), self._recall_placements()
-        ranks = self._close(self._rank_for_placing(known, self._refused_by_rules(known, results), placements, results))
-        decision = Decision(None, (), (), partial(self._rank_among, names, ranks, self.table.names), self._refusals)
-        find, exclude = partial(find_best, names, self.table, ranks), partial(_exclude_from, ranks)
-        self._place_on_best(decision, placements, find, exclude)
+        # Asked for when others may have changed them.
+        ranks = self._rank().copy()
+        decision = Decision(partial(self._rank_among, names, ranks, self.table.names), refusals=self._refusals)
+        self._choose(decision, partial(find_best, names, self.table, ranks), partial(_exclude_from, ranks))
         return decision if decision.node is not None else None
 
     def _rank_among(self, names: NodeNames, ranks: Scores, then: Sequence[str]) -> Ranking:
@@ -167,8 +145,11 @@ class SchedulingAttempt:
         candidates = look_up_among(self.table, self.index, names)
         return candidates.rank(self.table, ranks, self.demand.preferences.node_policy, then)
 
-    def _rank(self, candidates: Candidates, ranks: Scores) -> Ranking:
-        return candidates.rank(self.table, ranks, self.demand.preferences.node_policy)
+    def _decide(self, candidates: Candidates) -> Decision:
+        ranking = candidates.rank(self.table, self._rank(candidates.known), self.demand.preferences.node_policy)
+        decision = Decision(ranking, refusals=self._refusals)
+        self._choose(decision, ranking.best, ranking.exclude)
+        return decision
 
     @property
     def _placer(self) -> Placer:
@@ -182,12 +163,6 @@ class SchedulingAttempt:
         if self._request.cards == 1 or self.compiled.is_hooked:
             return True
         return not (self.demand.preferences.numa_bind or self._is_quota_tight or self.table.partitions)
-
-    def _close(self, ranks: Scores) -> Scores:
-        """Take out of ranks by position the nodes that are closed."""
-        if self.closed:
-            ranks[[self.table.positions.get(node, NO_NODE) for node in self.closed]] = UNFIT
-        return ranks
 
     def _is_closed(self, positions: Ints) -> Flags:
         return np.isin(positions, [self.table.positions.get(node, NO_NODE) for node in self.closed])
@@ -205,51 +180,46 @@ class SchedulingAttempt:
         position = self.table.positions.get(node, NO_NODE)
         return np.array([] if position == NO_NODE else [position], np.int64)
 
-    def _decide_by_rank(self, candidates: Candidates, results: FilterResults) -> Decision:
-        ranking = self._rank(candidates, self._close(results.ranks.copy()) if self.closed else results.ranks)
-        best = ranking.best()
-        decision = Decision(None, (), (), ranking, {})
-        if best is not None:
-            self._settle(decision, best, place_fitting(self._placer, self.table, best, results))
-        return decision
-
-    def _decide_by_placing(self, candidates: Candidates, refused: Flags, results: FilterResults) -> Decision:
-        placements = self.placements = self._recall_placements()
-        ranking = self._rank(candidates, self._rank_for_placing(candidates.known, refused, placements, results))
-        decision = Decision(None, (), (), ranking, self._refusals)
-        self._place_on_best(decision, placements, ranking.best, ranking.exclude)
-        return decision
-
     def _node_scores(self, placements: PlacementCache) -> Scores:
         """Return the scores of nodes that take the pod."""
         scores = self.table.node_scores[: len(self.table.names)]
         return scores + placements.extra if self.compiled.score is not None else scores
 
-    def _rank_for_placing(
-        self, known: Ints, refused: Flags, placements: PlacementCache, results: FilterResults
-    ) -> Scores:
-        """Return by position the ranks of nodes that may take the pod; of those that do, where the vendor scores."""
+    def _rank(self, known: Ints | None = None) -> Scores:
+        """Return by position the ranks of nodes that may take the pod; of those that do, where the vendor scores.
+
+        known  only these nodes need ranks, all if None
+        """
+        if self._is_decided_by_rank:
+            ranks = self._filter().ranks
+            if self.closed:
+                ranks = ranks.copy()
+                ranks[[self.table.positions.get(node, NO_NODE) for node in self.closed]] = UNFIT
+            return ranks
+        known = self._all_nodes() if known is None else known
+        placements, refused = self._recall_placements(), self._refused_by_rules(known)
+        if self.closed:
+            refused |= self._is_closed(known)
         if self.compiled.score is not None:
             # What the pod's cards are worth decides as well, so all nodes must have answered.
             self._place_on_untried(placements, known[~refused])
         scores = self._node_scores(placements)[known]
-        refused = refused | (placements.answers[known] == REFUSES)
+        refused |= placements.answers[known] == REFUSES
         ranks = np.full(len(self.table.names), UNFIT)
-        ranks[known] = np.where(refused, UNFIT, results.rank_placed(self.table, scores, known))
+        ranks[known] = np.where(refused, UNFIT, self._filter().rank_placed(scores, known))
         return ranks
 
-    def _place_on_best(
-        self,
-        decision: Decision,
-        placements: PlacementCache,
-        find: Callable[[], int | None],
-        exclude: Callable[[int], None],
-    ) -> None:
-        """Place the pod on one node after another, best first, until one takes it; the others come later.
+    def _choose(self, decision: Decision, find: Callable[[], int | None], exclude: Callable[[int], None]) -> None:
+        """Place the pod on the best node; where single cards do not decide, on the next until one takes it.
 
         find, exclude: return the best node that is left, take one out
-        Raises UnsettledError when the pod was placed on ``most_tries`` nodes in vain.
+        The others come later. Raises UnsettledError when the pod was placed on ``most_tries`` nodes in vain.
         """
+        if self._is_decided_by_rank:
+            if (best := find()) is not None:
+                self._settle(decision, best, place_fitting(self._placer, self.table, best, self._filter()))
+            return
+        placements = self._recall_placements()
         for tries, best in enumerate(iter(find, None)):
             is_new = placements.answers[best] == UNTRIED
             if is_new and tries == self.most_tries:
@@ -288,29 +258,35 @@ class SchedulingAttempt:
         size = BATCH_SIZE if is_quick else 1
         return (positions[first : first + size] for first in range(0, len(positions), size))
 
-    def _refuse_all(self, candidates: Candidates, results: FilterResults) -> dict[str, Refusal]:
+    def _refuse_all(self, candidates: Candidates) -> dict[str, Refusal]:
         """Return why no candidate fits: the refusals of the last time if nothing has changed since."""
+        results = self._filter()
         refusals = self.refusal_cache.recall(self.table, results, candidates, self.closed)
         if refusals is None:
             known = candidates.known[~self._is_closed(candidates.known)] if self.closed else candidates.known
-            refusals = self._refuse(known, candidates.unknown, results)
+            refusals = self._refuse(known, candidates.unknown)
             refusals.update(self._refuse_closed(candidates.known))
             self.refusal_cache.note(self.table, results, candidates, self.closed, refusals)
         return refusals
 
-    def _refuse(self, positions: Ints, unknown: Iterable[str], results: FilterResults) -> dict[str, Refusal]:
+    def _refuse(self, positions: Ints, unknown: Iterable[str]) -> dict[str, Refusal]:
         names = map(self.table.names.__getitem__, positions.tolist())
-        refusals = dict(zip(names, results.refuse(self.table, positions), strict=True))
+        refusals = dict(zip(names, self._filter().refuse(self.table, positions), strict=True))
         refusals.update(dict.fromkeys(unknown, refuse_node(Reason.NODE_UNREGISTERED)))
         return refusals
 
-    def _explain(self, decision: Decision, candidates: Candidates, results: FilterResults, refused: Flags) -> None:
+    def _explain(self, decision: Decision, candidates: Candidates) -> None:
         """Tell of every candidate that does not fit why."""
         for _ in decision.complete():
             pass
-        if self.placements is not None:
-            self._note_refusing(decision, candidates.known, self.placements)
-        decision.refusals.update(self._refuse(candidates.known[refused], candidates.unknown, results))
+        known = candidates.known
+        if self._is_decided_by_rank:
+            refused = self._filter().ranks[known] == UNFIT
+        else:
+            refused = self._refused_by_rules(known)
+            self._note_refusing(decision, known, self._recall_placements())
+        decision.refusals.update(self._refuse(known[refused], candidates.unknown))
+        decision.refusals.update(self._refuse_closed(known))
 
     def _note_refusing(self, decision: Decision, positions: Ints, placements: PlacementCache) -> list[int]:
         """Note why those of some nodes refuse that do, and return them."""
@@ -323,7 +299,8 @@ class SchedulingAttempt:
         if isinstance(placement, Unplaced):
             raise TypeError(f"node {self.table.names[position]} refuses what its cards allow: {placement.refusal.text}")
         decision.node = self.table.names[position]
-        decision.shares, decision.instances = placement.shares, placement.instances
+        decision.shares = {self.compiled.profile.word: placement.shares}
+        decision.instances = placement.instances
 
     def _place_on_others(self, decision: Decision, snapshot: Snapshot, placements: PlacementCache) -> Iterator[None]:
         """Place the pod on the nodes that are not known to refuse: they rank below the chosen one, but are counted."""
@@ -331,7 +308,7 @@ class SchedulingAttempt:
             changed = [position for position in some.tolist() if snapshot.has_changed(position)]
             same = np.setdiff1d(some, changed, assume_unique=True)
             self._place_on(placements, placements.untried(same))
-            decision.fitting.exclude_all(self._note_refusing(decision, same, placements))
+            decision.fitting.exclude(self._note_refusing(decision, same, placements))
             yield
             for position in changed:
                 if unplaced := self._placer.place(snapshot.copy_node(position)).unplaced.get(0):
@@ -340,8 +317,12 @@ class SchedulingAttempt:
                 yield
 
     def _recall_placements(self) -> PlacementCache:
-        headroom = self.headroom if self._may_exceed_quota() else UNBOUNDED
-        return self.placement_caches.recall(self.table, placement_class_of(self.demand, headroom))
+        """Return what nodes answered to pods of this class."""
+        if self._placements is None:
+            headroom = self.headroom if self._may_exceed_quota() else UNBOUNDED
+            placement_class = placement_class_of(self.demand, headroom)
+            self._placements = self.placement_caches.recall(self.table, placement_class)
+        return self._placements
 
     def _may_exceed_quota(self) -> bool:
         """Whether the namespace's quota may stand in the way of the pod as a whole."""
@@ -356,14 +337,12 @@ class SchedulingAttempt:
         """
         if self._results is None:
             may_take_long = self._is_decided_by_rank and self.most_tries is not None and not self._is_quota_tight
-            self._results = self._settle_results() if may_take_long else self._recall_results()
+            settle = self.filter_cache.settle
+            results = settle(self.table, self._classify(UNBOUNDED)) if may_take_long else self._recall_results()
+            if results is None:
+                raise self._make_unsettled()
+            self._results = results
         return self._results
-
-    def _settle_results(self) -> FilterResults:
-        results = self.filter_cache.settle(self.table, self._classify(UNBOUNDED))
-        if results is None:
-            raise self._make_unsettled()
-        return results
 
     def _recall_results(self) -> FilterResults:
         ranks = self._is_decided_by_rank
@@ -381,9 +360,9 @@ class SchedulingAttempt:
     def _make_unsettled(self) -> UnsettledError:
         return UnsettledError(replace(self, most_tries=None).place_ahead())
 
-    def _refused_by_rules(self, known: Ints, results: FilterResults) -> Flags:
+    def _refused_by_rules(self, known: Ints) -> Flags:
         """Tell of each node whether the rules on single cards alone refuse it."""
-        fitting, wanted = results.fitting[known], self._request.cards
+        fitting, wanted = self._filter().fitting[known], self._request.cards
         refused = fitting == 0
         if wanted > 1 and not (self.demand.preferences.numa_bind or self._is_quota_tight or self.compiled.is_hooked):
             refused |= (fitting < wanted) & ~self._may_serve_twice(known)

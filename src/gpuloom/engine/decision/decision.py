@@ -1,32 +1,35 @@
 """What was decided for one pod."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 
 from gpuloom.engine.scoring.ranking import Ranking
+from gpuloom.engine.state.ledger import NOTHING_ELSE
 from gpuloom.model.mig import MigAllocation
 from gpuloom.model.refusal import Refusal
-from gpuloom.model.share import ContainerShares
+from gpuloom.model.share import PodShares
 
 
 @dataclass(slots=True)
 class Decision:
-    """What was decided for one pod.
+    """What was decided for one pod, over the cards of one vendor or of several.
 
-    node        the chosen node, None when none fits
-    shares      one entry per container, init containers first; empty without a node
-    instances   parts of divided cards that are written separately
     ranked      the candidates by score, or what ranks them when somebody wants to know: an answer names one node only
-    refusals    the nodes that do not, and why; complete only if asked for or if none fits
+    node        the chosen node, None when none fits
+    shares      by vendor, one entry per container, init containers first; empty without a node
+    instances   parts of divided cards that are written separately
+    refusals    the nodes that do not fit, and why; complete only if asked for or if none fits
+    extras      what else is written on the pod
     rest        finds out what is still open, None when all is known; see :meth:`complete`. It gets the decision only
                 then, so a decision that is dropped goes at once, and with it the table as it was
     """
 
-    node: str | None
-    shares: tuple[ContainerShares, ...]
-    instances: tuple[MigAllocation, ...]
     ranked: Ranking | Callable[[], Ranking]
-    refusals: dict[str, Refusal]
+    node: str | None = None
+    shares: PodShares = field(default_factory=dict)
+    instances: tuple[MigAllocation, ...] = ()
+    refusals: dict[str, Refusal] = field(default_factory=dict)
+    extras: Mapping[str, str] = field(default_factory=lambda: NOTHING_ELSE)
     rest: Callable[["Decision"], Iterator[None]] | None = None
 
     @property

@@ -2,14 +2,14 @@
 
 from collections.abc import Mapping
 
-from gpuloom.engine.decision.pod_scheduler import PodDecision
+from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.request.demand import Demand, Demands
 from gpuloom.engine.state.ledger import NOBODY_ELSE, NOTHING_ELSE, Reservation, ReservationStatus
 from gpuloom.model.mig import MigAllocation
 from gpuloom.model.share import NO_TENANCY, PodShares
 
 
-def imagine_placed(demands: Demands, decision: PodDecision, node: str = "", *, uid: str = "") -> Reservation:
+def imagine_placed(demands: Demands, decision: Decision, node: str = "", *, uid: str = "") -> Reservation:
     """Return what a pod would hold where it was decided; ``uid`` where it is not the one that was asked about.
 
     node  in place of the decision's, which may be another one that is like it

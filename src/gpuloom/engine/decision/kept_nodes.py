@@ -9,8 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
+from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.imagined import imagine_placed
-from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
+from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.placement.placement_cache import DemandClass
 from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.state.cluster_state import ClusterState
@@ -48,21 +49,19 @@ class KeptNode:
     _copied: dict[str, Reservation] = field(default_factory=dict)
     _left: AbstractSet[str] = frozenset()
     _imagined: list[str] = field(default_factory=list)
-    _refused: dict[DemandClass, Refusal] = field(default_factory=dict)
-    _takes_later: dict[DemandClass, bool] = field(default_factory=dict)
+    _refused: LruCache[DemandClass, Refusal] = field(default_factory=lambda: LruCache(MOST_REMEMBERED))
+    _takes_later: LruCache[DemandClass, bool] = field(default_factory=lambda: LruCache(MOST_REMEMBERED))
 
     def find_refusal(self, asked: DemandClass) -> Refusal | None:
         """Return why the node refuses pods of a class, None if it takes them or nobody has asked since it changed."""
-        return None if self._has_changed() else self._refused.get(asked)
+        return None if self._has_changed() else self._refused.find(asked)
 
-    def decide(self, demands: Demands, asked: DemandClass) -> PodDecision:
+    def decide(self, demands: Demands, asked: DemandClass) -> Decision:
         """Choose cards of the node for a pod that leaves the nominated ones their room."""
         self.bring_up()
         decision = self._decide(demands)
         if decision.node is None:
-            if len(self._refused) >= MOST_REMEMBERED:
-                self._refused.clear()
-            self._refused[asked] = decision.refusals[self.node]
+            self._refused.keep(asked, decision.refusals[self.node])
         return decision
 
     def takes_later(self, demands: Demands, asked: DemandClass) -> bool:
@@ -70,12 +69,8 @@ class KeptNode:
         self.bring_up()
         if next(iter(demands.values())).uid in self._copied:
             return True
-        if asked not in self._takes_later:
-            if len(self._takes_later) >= MOST_REMEMBERED:
-                self._takes_later.clear()
-            victims = frozenset[str]().union(*(one.victims for one in self.nominations))
-            self._takes_later[asked] = self._decide_without(victims, demands).node is not None
-        return self._takes_later[asked]
+        victims = frozenset[str]().union(*(one.victims for one in self.nominations))
+        return self._takes_later.recall(asked, lambda: self._decide_without(victims, demands).node is not None)
 
     def imagine(self, uid: str) -> Reservation | None:
         """Return what a nominated pod holds here, None where it has no room."""
@@ -135,7 +130,7 @@ class KeptNode:
     def _state(self) -> ClusterState:
         return self._fork.cluster_state
 
-    def _decide(self, demands: Demands) -> PodDecision:
+    def _decide(self, demands: Demands) -> Decision:
         headrooms = {
             word: UNBOUNDED
             for word, demand in demands.items()
@@ -143,7 +138,7 @@ class KeptNode:
         }
         return self._fork.decide(demands, (self.node,), headrooms=headrooms)
 
-    def _decide_without(self, victims: AbstractSet[str], demands: Demands) -> PodDecision:
+    def _decide_without(self, victims: AbstractSet[str], demands: Demands) -> Decision:
         """Choose cards as if victims had left, and those that leave anyway."""
         leaving = [held for held in self._copied.values() if held.uid in self._left or held.uid in victims]
         for held in leaving:
@@ -180,18 +175,13 @@ class KeptNodes:
     def find(self, by_node: Mapping[str, Sequence[Nomination]], demands: Demands) -> dict[str, KeptNode]:
         """Return nodes with nominated pods placed, for a pod that asks; nominations are most important first."""
         self._note_changed()
-        is_limited = self._is_limited(demands)
-        return {node: self._find(node, some, is_limited=is_limited) for node, some in by_node.items()}
+        return {node: self._find(node, some, demands) for node, some in by_node.items()}
 
-    def _find(self, node: str, nominations: Sequence[Nomination], *, is_limited: bool) -> KeptNode:
-        if is_limited or any(self._is_limited(one.demands) for one in nominations):
+    def _find(self, node: str, nominations: Sequence[Nomination], demands: Demands) -> KeptNode:
+        if any(map(self.live.is_limited, (demands, *(one.demands for one in nominations)))):
             return KeptNode(self.live, node, nominations, self.leaving)
         key = node, tuple((one.uid, one.since, one.victims) for one in nominations)
         return self._by_key.recall(key, lambda: KeptNode(self.live, node, nominations, self.leaving))
-
-    def _is_limited(self, demands: Demands) -> bool:
-        by_vendor = self.live.by_vendor
-        return any(by_vendor[word].headroom(demand) != UNBOUNDED for word, demand in demands.items())
 
     def _note_changed(self) -> None:
         changed = frozenset(self._changed())

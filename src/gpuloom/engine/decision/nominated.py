@@ -6,13 +6,14 @@ a node, the node is asked again on a fork in which the nominated pods are placed
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.kept_nodes import KeptNode, KeptNodes
 from gpuloom.engine.decision.offer import NodeOffer, make_offer
-from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
+from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.placement.placement_cache import demand_class_of
 from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.state.ledger import Reservation
@@ -38,7 +39,7 @@ class NominationScheduler:
 
     def decide_among(
         self, demands: Demands, names: NodeNames, priority: int, *, most_tries: int | None = None
-    ) -> PodDecision:
+    ) -> Decision:
         """Choose node and cards; a nominated pod gets its node if that takes it and is among the names.
 
         Raises what :meth:`PodScheduler.decide_among` raises.
@@ -51,7 +52,7 @@ class NominationScheduler:
                 return decision
         return self._decide_among(demands, names, priority, most_tries)
 
-    def decide_on(self, demands: Demands, node: str, priority: int) -> PodDecision:
+    def decide_on(self, demands: Demands, node: str, priority: int) -> Decision:
         """Choose cards on a node that somebody else chose; the refusals say why it does not take the pod.
 
         Raises what :meth:`PodScheduler.decide` raises.
@@ -76,7 +77,7 @@ class NominationScheduler:
         return self.pod_scheduler.takes(demands, node) and not self.takes(demands, node, priority)
 
     def offer(
-        self, demands: Demands, decision: PodDecision, chosen: str, priority: int, *, most_tries: int | None = None
+        self, demands: Demands, decision: Decision, chosen: str, priority: int, *, most_tries: int | None = None
     ) -> NodeOffer:
         """Return all nodes that take a pod about which was just decided, but those that others are to have.
 
@@ -86,8 +87,9 @@ class NominationScheduler:
         ranking = self.pod_scheduler.rank_fitting(demands, decision, most_tries=most_tries)
         offer = make_offer(ranking, chosen)
         kept, asked = self._find_kept(demands, priority), demand_class_of(demands)
-        open_to_ask = kept.keys() & set(offer.nodes) - {chosen}
-        return offer.without({node for node in open_to_ask if kept[node].decide(demands, asked).node is None})
+        open_to_ask = kept.keys() & offer.keys() - {chosen}
+        refusing = {node for node in open_to_ask if kept[node].decide(demands, asked).node is None}
+        return {node: grade for node, grade in offer.items() if node not in refusing}
 
     def has_capacity(self, demands: Demands, priority: int) -> bool:
         """Tell whether any node would do; for a nominated pod, whether its own would, or else any."""
@@ -131,7 +133,7 @@ class NominationScheduler:
         there = [*(one for one in others if one.node == nomination.node), nomination]
         return self.kept.find({nomination.node: there}, nomination.demands)[nomination.node].imagine(nomination.uid)
 
-    def _decide_among(self, demands: Demands, names: NodeNames, priority: int, most_tries: int | None) -> PodDecision:
+    def _decide_among(self, demands: Demands, names: NodeNames, priority: int, most_tries: int | None) -> Decision:
         """Decide, and ask nodes on which others wait whether they take the pod beside those, best first."""
         kept = self._find_kept(demands, priority)
         if not kept:
@@ -145,9 +147,9 @@ class NominationScheduler:
             node = decision.node
             placed = kept[node].decide(demands, asked)
             if placed.node is not None:
-                return PodDecision(decision.decision, placed.shares, placed.instances, placed.extras)
+                return replace(decision, shares=placed.shares, instances=placed.instances, extras=placed.extras)
             closed = {**closed, node: placed.refusals[node]}
-            decision.decision.abandon()
+            decision.abandon()
             decision = self.pod_scheduler.decide_among(demands, names, most_tries=most_tries, closed=closed)
         return decision
 

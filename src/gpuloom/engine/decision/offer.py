@@ -1,7 +1,6 @@
 """All nodes that take a pod, graded: for a kube-scheduler that chooses among them itself (binding 10)."""
 
-from collections.abc import Container, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -12,22 +11,8 @@ BEST_GRADE = 10
 """The highest score that kube-scheduler takes from an extender."""
 
 
-@dataclass(frozen=True, slots=True)
-class NodeOffer:
-    """Nodes in the order in which they were named, and the grade of each, 0 to 10."""
-
-    nodes: Sequence[str]
-    grades: Sequence[int]
-
-    def without(self, nodes: Container[str]) -> "NodeOffer":
-        """Return the same without some nodes."""
-        kept = [(node, grade) for node, grade in zip(self.nodes, self.grades, strict=True) if node not in nodes]
-        return NodeOffer([node for node, _ in kept], [grade for _, grade in kept])
-
-    def grade(self, names: Iterable[str]) -> list[tuple[str, int]]:
-        """Return the grade of each of these nodes, 0 for those that are not offered."""
-        known = dict(zip(self.nodes, self.grades, strict=True))
-        return [(name, known.get(name, 0)) for name in names]
+NodeOffer = Mapping[str, int]
+"""The grade of each node that takes the pod, 0 to 10, in the order in which they were named."""
 
 
 def make_offer(ranking: Ranking, chosen: str) -> NodeOffer:
@@ -36,10 +21,10 @@ def make_offer(ranking: Ranking, chosen: str) -> NodeOffer:
     Whoever follows the highest grade so gets the node whose cards are reserved.
     """
     names, ranks = ranking.as_named()
-    grades = _grade(ranks)
-    if chosen in names:
-        grades[names.index(chosen)] = BEST_GRADE
-    return NodeOffer(names, grades)
+    offer = dict(zip(names, _grade(ranks), strict=True))
+    if chosen in offer:
+        offer[chosen] = BEST_GRADE
+    return offer
 
 
 def _grade(ranks: Scores) -> list[int]:

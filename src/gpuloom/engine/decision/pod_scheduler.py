@@ -23,56 +23,11 @@ from gpuloom.engine.scoring.ranking import Ranking
 from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.ledger import NOTHING_ELSE
-from gpuloom.model.mig import MigAllocation
 from gpuloom.model.refusal import Refusal
-from gpuloom.model.request_columns import Headroom
-from gpuloom.model.share import PodShares
+from gpuloom.model.request_columns import UNBOUNDED, Headroom
+from gpuloom.model.share import ContainerShares
 from gpuloom.vendors.decided import Decided
 from gpuloom.wire.nodenames import NodeNames
-
-
-@dataclass(slots=True)
-class PodDecision:
-    """What was decided for one pod, over all vendors.
-
-    shares   by vendor, one entry per container, init containers first; empty without a node
-    extras   what else is written on the pod
-    decision node, candidates, scores and refusals
-    """
-
-    decision: Decision
-    shares: PodShares
-    instances: tuple[MigAllocation, ...] = ()
-    extras: Mapping[str, str] = field(default_factory=lambda: NOTHING_ELSE)
-
-    @property
-    def node(self) -> str | None:
-        """The chosen node, None when none fits."""
-        return self.decision.node
-
-    @property
-    def candidates(self) -> int:
-        """How many nodes there were to choose from."""
-        return self.decision.candidates
-
-    @property
-    def fitting(self) -> Ranking:
-        """The nodes that fit, with their scores."""
-        return self.decision.fitting
-
-    @property
-    def refusals(self) -> dict[str, Refusal]:
-        """The nodes that do not fit, and why; complete only if asked for or if none fits."""
-        return self.decision.refusals
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether all is known; see :meth:`Decision.complete`."""
-        return self.decision.is_complete
-
-    def complete(self) -> Iterator[None]:
-        """Find out what is still open; see :meth:`Decision.complete`."""
-        return self.decision.complete()
 
 
 @dataclass
@@ -104,7 +59,7 @@ class PodScheduler:
         *,
         explain: bool = False,
         headrooms: Mapping[str, Headroom] | None = None,
-    ) -> PodDecision:
+    ) -> Decision:
         """Choose node and cards for a pod; with ``explain`` every refusal is found out even if a node fits.
 
         names      of the nodes to choose from; the order breaks ties
@@ -128,7 +83,7 @@ class PodScheduler:
         *,
         most_tries: int | None = None,
         closed: Mapping[str, Refusal] = NOT_CLOSED,
-    ) -> PodDecision:
+    ) -> Decision:
         """Choose as :meth:`decide` does, among nodes as a call names them; large lists are not read before the answer.
 
         closed  nodes that do not take the pod whatever their cards say, and why
@@ -146,7 +101,7 @@ class PodScheduler:
         self._know_other_vendors(word, decision)
         return self._complete(decision, demands, {})
 
-    def rank_fitting(self, demands: Demands, decision: PodDecision, *, most_tries: int | None = None) -> Ranking:
+    def rank_fitting(self, demands: Demands, decision: Decision, *, most_tries: int | None = None) -> Ranking:
         """Rank all nodes that take a pod about which was just decided; none of them has still to be asked.
 
         Raises UnsettledError when more than ``most_tries`` nodes have not answered.
@@ -211,7 +166,7 @@ class PodScheduler:
         """
         headrooms = self._share(demands)
         return bool(demands) and all(
-            self.by_vendor[word].takes(demand, node, headrooms.get(word)) for word, demand in demands.items()
+            self.by_vendor[word].has_capacity(demand, node, headrooms.get(word)) for word, demand in demands.items()
         )
 
     def find_taking(self, demands: Demands) -> Generator[None, None, frozenset[str]]:
@@ -234,6 +189,10 @@ class PodScheduler:
         for word, demand in demands.items():
             yield from self.by_vendor[word].place_ahead(demand, headrooms.get(word))
 
+    def is_limited(self, demands: Demands) -> bool:
+        """Tell whether a quota limits the pod: what it leaves changes with pods on any node."""
+        return any(self.by_vendor[word].headroom(demand) != UNBOUNDED for word, demand in demands.items())
+
     def _know_other_vendors(self, word: str, decision: Decision) -> None:
         """Tell nodes that have cards of other vendors only from those that have none: they are known."""
         if decision.refusals and self.cluster_state.has_others(word):
@@ -241,7 +200,7 @@ class PodScheduler:
             others = [name for name in decision.refusals if name not in mine and self.cluster_state.has(name)]
             decision.refusals.update(dict.fromkeys(others, TOO_FEW))
 
-    def simulate(self, demands: Demands, nodes: Mapping[str, Mapping[str, NodeCards]]) -> PodDecision:
+    def simulate(self, demands: Demands, nodes: Mapping[str, Mapping[str, NodeCards]]) -> Decision:
         """Decide as if these were the nodes and nothing on them were used; quotas count as they are (scheduler 4.8)."""
         fork = self.fork(())
         for name, by_vendor in nodes.items():
@@ -258,35 +217,30 @@ class PodScheduler:
         self._know_other_vendors(word, decision)
         return decision
 
-    def _complete(self, decision: Decision, demands: Demands, headrooms: Mapping[str, Headroom]) -> PodDecision:
+    def _complete(self, decision: Decision, demands: Demands, headrooms: Mapping[str, Headroom]) -> Decision:
         """Add what a node means for the pod: its cards of every vendor, and what is written."""
         node = decision.node
         if node is None:
-            return PodDecision(decision, {})
-        placed = dict.fromkeys(demands, decision)
+            return decision
         if len(demands) > 1:
-            placed = {
-                word: self._ask(word, demand, (node,), headrooms, explain=False) for word, demand in demands.items()
-            }
+            placed = [self._ask(word, demand, (node,), headrooms, explain=False) for word, demand in demands.items()]
+            decision.shares = {word: shares for one in placed for word, shares in one.shares.items()}
+            decision.instances = tuple(part for one in placed for part in one.instances)
         extras: dict[str, str] = {}
         for word, demand in demands.items():
             profile = self.by_vendor[word].profile
             if profile.write.extra or profile.write.annotate:
-                extras |= annotate(self._tell(node, demand, placed[word], word), profile)
-        return PodDecision(
-            decision,
-            {word: one.shares for word, one in placed.items()},
-            tuple(part for one in placed.values() for part in one.instances),
-            extras or NOTHING_ELSE,
-        )
+                extras |= annotate(self._tell(node, demand, decision.shares[word], word), profile)
+        decision.extras = extras or NOTHING_ELSE
+        return decision
 
-    def _tell(self, node: str, demand: Demand, decision: Decision, word: str) -> Decided:
+    def _tell(self, node: str, demand: Demand, shares: tuple[ContainerShares, ...], word: str) -> Decided:
         registered = self.cluster_state.registered(node, word)
         if registered is None:
             raise ValueError(f"node {node} has no cards of {word}")
         return Decided(
             node=node,
-            shares=decision.shares,
+            shares=shares,
             names=tuple(container.name for container in demand.containers),
             requests=tuple(container.request for container in demand.containers),
             first_regular=sum(container.phase is not Phase.REGULAR for container in demand.containers),

@@ -46,14 +46,14 @@ class VendorIntersection:
         best = find_best(names, self._table, self._ranks)
         if best is None:
             return None
-        return Decision(self._names[best], (), (), partial(self._rank_among, names), {})
+        return Decision(partial(self._rank_among, names), self._names[best])
 
     def answer(self, names: Sequence[str], *, explain: bool) -> Decision:
         """Choose among nodes; with ``explain``, or if none fits, every refusal is told."""
         candidates = look_up(self._table, names)
         ranking = self._ranking(candidates)
         best = ranking.best()
-        decision = Decision(None if best is None else self._names[best], (), (), ranking, {})
+        decision = Decision(ranking, None if best is None else self._names[best])
         if best is None or explain:
             decision.refusals = self._refuse(list(dict.fromkeys(names)))
         return decision
@@ -78,7 +78,8 @@ class VendorIntersection:
         return np.where(takes, total, UNFIT).astype(np.float32)
 
     def _rank_in_common(self, one: Assessment) -> Points:
-        ranks: Points = self._policy.rank_in_common(one.table.node_scores.astype(np.float64))
+        """Return what the ranks of one node by several vendors' cards have in common, from HAMi's score alone."""
+        ranks: Points = self._policy.rank(one.table.node_scores.astype(np.float64))
         return ranks
 
     def _refuse(self, names: Sequence[str]) -> dict[str, Refusal]:

@@ -102,19 +102,12 @@ class VendorScheduler:
         """
         return self._attempt(demand, headroom, most_tries).assess()
 
-    def takes(self, demand: Demand, node: str, headroom: Headroom | None = None) -> bool:
-        """Tell whether a node would do, without choosing its cards or saying why they do not.
+    def has_capacity(self, demand: Demand, node: str | None = None, headroom: Headroom | None = None) -> bool:
+        """Tell whether any node would do, or the one that is named, without saying which or why others would not.
 
         Raises ValueError when the demand asks for no card.
         """
         return self._attempt(demand, headroom).has_capacity(node)
-
-    def has_capacity(self, demand: Demand) -> bool:
-        """Tell whether any node would do, without saying which or why the others would not.
-
-        Raises ValueError when the demand asks for no card.
-        """
-        return self._attempt(demand).has_capacity()
 
     def place_ahead(self, demand: Demand, headroom: Headroom | None = None) -> Iterator[None]:
         """Try a pod of several containers on all nodes that may take it, a few of them between two steps.

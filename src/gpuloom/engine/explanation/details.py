@@ -32,7 +32,8 @@ def detail_node(
     container = next(one.name for one in demand.containers if one.request is matrix.request)
     if position == NO_NODE:
         return NodeVerdict(name=name, fits=False, refusal=refusal.text if refusal else "", causes=causes)
-    chosen = {card_id(share.uuid) for shares in decision.shares for share in shares if decision.node == name}
+    given = decision.shares.get(matrix.profile.word, ()) if decision.node == name else ()
+    chosen = {card_id(share.uuid) for shares in given for share in shares}
     return NodeVerdict(
         name=name,
         fits=refusal is None and not causes,

@@ -56,12 +56,13 @@ def _assume_earlier(node: NodeFork, demand: Demand, earlier: Sequence[int]) -> t
     """
     if not earlier:
         return ((),) * len(demand.containers)
-    decision = node.decide(_only(demand, earlier))
+    decision, word = node.decide(_only(demand, earlier)), node.scheduler.profile.word
+    placed = decision.shares[word]
     beside = [container.phase is not Phase.INIT for container in demand.containers]
-    shares = tuple(given if stays else () for given, stays in zip(decision.shares, beside, strict=True))
+    shares = tuple(given if stays else () for given, stays in zip(placed, beside, strict=True))
     instances = tuple(one for one in decision.instances if beside[one.container_index])
-    node.come(imagine_reservation(demand, node.name, {node.scheduler.profile.word: shares}, instances))
-    return decision.shares
+    node.come(imagine_reservation(demand, node.name, {word: shares}, instances))
+    return placed
 
 
 def _look_from(node: NodeFork, demand: Demand, place: int, placed: tuple[ContainerShares, ...]) -> RuleMatrix | None:

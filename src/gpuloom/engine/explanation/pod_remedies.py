@@ -89,20 +89,22 @@ def _needs_of_quota(question: Question, decision: Decision) -> list[Usage]:
     What the pod holds in the end need not be enough: its containers are tested one after the other, each with what it
     asks for, which may be more than it gets.
     """
+    shares = decision.shares[question.scheduler.profile.word]
     placed: list[ContainerShares] = [() for _ in question.demand.containers]
     tested = Usage()
     for place, container in question.demand.in_order_of_placing:
         if container.request is not None:
             before, asked = _sum(question, placed), _asked(question, decision, place, container.request)
             tested |= before + asked
-        placed[place] = decision.shares[place]
-    held = _sum(question, decision.shares)
+        placed[place] = shares[place]
+    held = _sum(question, shares)
     return sorted({held, tested, held | tested}, key=lambda one: (one.memory_mib, one.cores))
 
 
 def _asked(question: Question, decision: Decision, place: int, request: Request) -> Usage:
     """Return what a container asks for in all, going by those of its cards that must give most."""
-    scheduler, shares = question.scheduler, decision.shares[place]
+    scheduler = question.scheduler
+    shares = decision.shares[scheduler.profile.word][place]
     table = scheduler.state.table
     found = (table.row(decision.node or "", card_id(share.uuid)) for share in shares)
     rows = np.array([row for row in found if row is not None], np.int64)

@@ -75,7 +75,7 @@ def _ask(pod_scheduler: PodScheduler, demands: Demands, names: Sequence[str]) ->
         yield
         pod_decision = pod_scheduler.decide({word: demand}, names, explain=True, headrooms=headrooms)
         yield from pod_decision.complete()
-        alone[word] = pod_decision.decision
+        alone[word] = pod_decision
     yield
     return _Answers(alone, JointAnswer(pod_scheduler.decide(demands, names, explain=True), headrooms))
 

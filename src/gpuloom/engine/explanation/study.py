@@ -5,7 +5,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from gpuloom.engine.decision.decision import Decision
-from gpuloom.engine.decision.pod_scheduler import PodDecision
 from gpuloom.engine.decision.vendor_intersection import TOO_FEW
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.explanation.cores import count_asked, unit_of_cores
@@ -72,12 +71,8 @@ class JointAnswer:
     headrooms  what quotas leave of each vendor's cards when the others have theirs, where that is less
     """
 
-    pod_decision: PodDecision
+    pod_decision: Decision
     headrooms: Mapping[str, Headroom]
-
-    def decision_of(self, word: str) -> Decision:
-        """Return the decision with the cards of one vendor."""
-        return replace(self.pod_decision.decision, shares=self.pod_decision.shares.get(word, ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +111,11 @@ class Study:
             pass
         decision.refusals = _know_other_vendors(decision.refusals, state.table, scope)
         matrix = make_rule_matrix(scheduler, fork.table, demand, request, headroom)
-        answer = decision if joint is None else joint.decision_of(word)
+        answer = decision if joint is None else joint.pod_decision
         if own is not None:
             # What it holds is marked, not what it would get elsewhere.
             refused = {} if joint is not None else _refuse_home(scope, demand, own, headroom)
-            answer = replace(answer, shares=(), refusals={**answer.refusals, **refused})
+            answer = replace(answer, shares={}, refusals={**answer.refusals, **refused})
         return cls(scope, demand, own, headroom, decision, answer, matrix)
 
     @property

@@ -12,9 +12,8 @@ import numpy as np
 
 from gpuloom.engine.filtering.fragmentation_view import FEW, FragmentationView
 from gpuloom.engine.scoring.fragmentation.chooser import ROUNDED, STEP, count_steps
-from gpuloom.engine.scoring.fragmentation.measured_cost import NodesAndPod
-from gpuloom.engine.scoring.fragmentation.node_cost import NOWHERE, WayCosts
-from gpuloom.engine.scoring.fragmentation.one_node_cost import NodeAndPod, OneWay
+from gpuloom.engine.scoring.fragmentation.measured_cost import NodesAndPod, WayCosts
+from gpuloom.engine.scoring.fragmentation.one_node_cost import NOWHERE, NodeAndPod, OneWay
 from gpuloom.engine.scoring.fragmentation.pod_mix import ExpectedShape, shape_of
 from gpuloom.engine.scoring.ranking import UNFIT
 from gpuloom.engine.state.card_table import CardTable

@@ -8,7 +8,7 @@ not from how they came to be so: a copy of a cluster decides as the cluster does
 import numpy as np
 
 from gpuloom.engine.scoring.fragmentation.card_value import waste_of_rests
-from gpuloom.engine.scoring.fragmentation.market import Market
+from gpuloom.engine.scoring.fragmentation.market import Market, NodeInMarket, RunningMarket
 from gpuloom.engine.scoring.fragmentation.measured_cards import (
     MOST_STATES,
     CardColumns,
@@ -19,7 +19,6 @@ from gpuloom.engine.scoring.fragmentation.measured_cost import MeasuredCosts
 from gpuloom.engine.scoring.fragmentation.parameters import PODS_WITH_CARDS
 from gpuloom.engine.scoring.fragmentation.pod_mix import PodMix
 from gpuloom.engine.scoring.fragmentation.reserve import Reserve
-from gpuloom.engine.scoring.fragmentation.running_market import NodeInMarket, RunningMarket
 from gpuloom.engine.scoring.fragmentation.useless_share import Supply, UselessShare
 from gpuloom.engine.scoring.fragmentation.usual_mix import USUAL_MIX
 from gpuloom.engine.scoring.fragmentation.workload import Workload
@@ -33,8 +32,6 @@ MOST_READ = 128
 """So many nodes' cards are remembered as they were read: decisions go to few nodes at a time."""
 FEW = 16
 """Up to so many nodes that changed are read in less time one by one than together."""
-_AMPLE_CPU = 52_000
-"""Milli-cores for each card that only few nodes have."""
 
 
 class FragmentationView:
@@ -111,8 +108,8 @@ class FragmentationView:
         self._size = size.reshape(-1)
         self.usual_mib = find_usual_mib(table)
         self.workload = foresee(self._word, table, table.outlook.mix)
-        models = len(table.kinds) or 1
-        useless = UselessShare(self.workload.typical(), [str(at) for at in range(models)])
+        models = [str(at) for at in range(len(table.kinds) or 1)]
+        useless = UselessShare(self.workload.typical(), models)
         self.cards = MeasuredCards(
             [CardSize(*one) for one in by_size.tolist()] or [CardSize(0, 0)],
             useless.asked,
@@ -247,8 +244,8 @@ class FragmentationView:
         cpu = [table.outlook.cpu(table.names[position]) for position in positions.tolist()]
         self.cpu[positions] = [max(one.free, 0) for one in cpu]
         self.capacity[positions] = [one.capacity for one in cpu]
-        a_card = self.capacity[positions] / np.maximum(self.there[positions].sum(axis=1), 1)
-        self._spare[positions] = self.weights.spare_cpu * np.minimum(1.0, a_card / _AMPLE_CPU) ** 2
+        cards = self.there[positions].sum(axis=1)
+        self._spare[positions] = self.weights.price_spare_cpu(self.capacity[positions], cards)
         self._unsupplied.difference_update(positions.tolist())
         self._find_supply(positions)
 

@@ -55,7 +55,7 @@ def score_extra(
     """Return what is added to the score of each node."""
     if compiled.score is None:
         return np.zeros(len(matrix.there))
-    return compiled.score(matrix, chosen, terms, compiled.profile) * compiled.sign[0 if policy.lowest_score_wins else 1]
+    return compiled.score(matrix, chosen, terms, compiled.profile) * compiled.sign[0 if policy.sign < 0 else 1]
 
 
 def make_matrix(

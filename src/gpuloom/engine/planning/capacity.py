@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.imagined import imagine_placed
-from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
+from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.explanation.rule_matrix import make_rule_matrix
 from gpuloom.engine.planning.lone_request import find_lone_request
@@ -37,7 +38,7 @@ NO_LIMITS: Mapping[str, int] = {}
 
 
 def count_capacity(
-    pod_scheduler: PodScheduler, demands: Demands, decision: PodDecision, limits: Mapping[str, int] = NO_LIMITS
+    pod_scheduler: PodScheduler, demands: Demands, decision: Decision, limits: Mapping[str, int] = NO_LIMITS
 ) -> Generator[None, None, Capacity]:
     """Count in steps how many such pods fit beside what is there; ``decision`` is about one of them, and complete.
 

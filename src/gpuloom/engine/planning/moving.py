@@ -7,8 +7,9 @@ got. Only cards and quotas are looked at, as in a decision; what else a node mus
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.imagined import imagine_placed
-from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
+from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.state.cluster_state import ClusterState
 
@@ -25,7 +26,7 @@ class MovingPod:
 
 def plan_moves(
     scheduler: PodScheduler, node: str, uuid: str, pods: Sequence[MovingPod], names: Sequence[str]
-) -> Iterator[PodDecision]:
+) -> Iterator[Decision]:
     """Decide for each pod as if all of them had left and the card was cordoned; nothing of the live state changes.
 
     names  of the nodes to choose from; the order breaks ties

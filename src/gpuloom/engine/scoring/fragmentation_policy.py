@@ -5,7 +5,6 @@ from the pods that are expected and from the CPU of nodes, so ranks are not made
 (``filtering/fragmentation_ranks.py``).
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,42 +13,25 @@ from gpuloom.engine.scoring.card_order import LOWEST_NUMA, CardOrder, SortKey
 from gpuloom.engine.scoring.first_fit import LOWEST_INDEX
 from gpuloom.engine.scoring.fragmentation.chooser import STEP
 from gpuloom.engine.scoring.fragmentation.workload import WHOLE
-from gpuloom.engine.scoring.policy import NamedPolicy, NodesToRank
+from gpuloom.engine.scoring.policy import NamedPolicy, NodePolicy
 from gpuloom.engine.scoring.weights import Weights
 from gpuloom.model.cards import CardFacts
 from gpuloom.model.request_columns import CardRequest
 
 
-@dataclass(frozen=True, slots=True)
-class FragmentationPolicy:
+class FragmentationPolicy(NodePolicy, frozen=True, gc=False):
     """Ranks nodes by what a pod costs there. Pods of other CPU cost something else, so it is a part of the policy.
+
+    Ranks by scores are 0: those that count come later, from all nodes. They are shown as how many cards less are
+    worthless than before.
 
     cpu_milli  milli-cores that the pod requests
     """
 
+    best: str = "least stranding"
+    sign: int = 0
+    shown: float = STEP / WHOLE
     cpu_milli: int = 0
-
-    @property
-    def best(self) -> str:
-        """What is said of the node that comes first."""
-        return "least stranding"
-
-    @property
-    def lowest_score_wins(self) -> bool:
-        """Vendors add nothing to ranks."""
-        return False
-
-    def rank(self, scores: Any, _nodes: NodesToRank) -> Any:
-        """Return 0 for every node: ranks come later, from all of them."""
-        return scores * np.float32(0)
-
-    def rank_in_common(self, scores: Any) -> Any:
-        """Return 0 for every node: what a pod takes of several vendors' cards costs the sum."""
-        return scores * 0.0
-
-    def show(self, ranks: Any) -> Any:
-        """Return how many cards less are worthless than before, in steps of the policy."""
-        return ranks * (STEP / WHOLE)
 
 
 def _measure_free_part(cards: CardFacts[Any], _required: CardRequest[Any, Any], _weights: Weights) -> Any:

@@ -53,7 +53,7 @@ def read_node_policy(word: str, cpu_milli: int = 0) -> NodePolicy:
 
     cpu_milli  how many milli-cores the pod requests, where a policy looks at them
     """
-    return FragmentationPolicy(cpu_milli) if looks_at_cpu(word) else POLICIES.get(word, BINPACK).node
+    return FragmentationPolicy(cpu_milli=cpu_milli) if looks_at_cpu(word) else POLICIES.get(word, BINPACK).node
 
 
 def imply_card_policy(node_word: str, otherwise: str) -> str:

@@ -2,54 +2,36 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
+
+import msgspec
 
 from gpuloom.engine.scoring.card_order import CardOrder, DeviceSort, SortKey
-from gpuloom.model.cards import Cards, Ints, RuleCodes
-from gpuloom.model.request_columns import RequestColumns
 
 
-@dataclass(frozen=True, slots=True)
-class NodesToRank:
-    """Nodes before a policy, with all that their rank may depend on.
-
-    cards     of all nodes; rows ``starts`` to ``ends`` are those of a node, by position
-    which     positions of the nodes to rank: one, a slice or a column
-    required  what the request needs of each card
-    codes     by row, 0 for a card that can serve it
-    """
-
-    cards: Cards
-    starts: Ints
-    ends: Ints
-    which: int | slice | Ints
-    required: RequestColumns
-    codes: RuleCodes
-
-
-class NodePolicy(Protocol):
+class NodePolicy(msgspec.Struct, frozen=True, gc=False):
     """Ranks nodes that fit.
 
     A policy has no state: ranks follow from the nodes and the request, and are remembered by equivalence class until a
     node changes.
+
+    best   what is said of the node that comes first
+    sign   1 where HAMi takes the node with the highest score, -1 with the lowest (then vendors subtract what they add),
+           0 where scores do not count
+    shown  what ranks are multiplied by in HAMi's texts
     """
 
-    @property
-    def best(self) -> str:
-        """What is said of the node that comes first."""
+    best: str
+    sign: int
+    shown: float
 
-    @property
-    def lowest_score_wins(self) -> bool:
-        """Whether HAMi takes the node with the lowest score; then vendors subtract what they add."""
-
-    def rank(self, scores: Any, nodes: NodesToRank) -> Any:
-        """Return one number a node, the larger the better. ``scores`` are HAMi's, with what the vendor adds."""
-
-    def rank_in_common(self, scores: Any) -> Any:
-        """Return what the ranks of one node by several vendors' cards have in common, from HAMi's score alone."""
+    def rank(self, scores: Any) -> Any:
+        """Return one number a node, the larger the better. ``scores`` are HAMi's, with what vendors add or without."""
+        return scores * self.sign
 
     def show(self, ranks: Any) -> Any:
         """Return the scores that HAMi's texts show for these ranks."""
+        return ranks * self.shown
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """Fitting nodes by score (scheduler 5.5)."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -44,14 +44,9 @@ class Ranking:
         fitting: list[int] = self._positions[self._ranks != UNFIT].tolist()
         return fitting
 
-    def exclude(self, position: int) -> None:
-        """Take a node out: it does not fit after all."""
-        self._ranks[self._positions == position] = UNFIT
-
-    def exclude_all(self, positions: Collection[int]) -> None:
-        """Take nodes out."""
-        if positions:
-            self._ranks[np.isin(self._positions, np.fromiter(positions, np.int64, len(positions)))] = UNFIT
+    def exclude(self, positions: int | Sequence[int]) -> None:
+        """Take a node out, or several: they do not fit after all."""
+        self._ranks[np.isin(self._positions, positions)] = UNFIT
 
     def only(self, fitting: Flags) -> "Ranking":
         """Return the same nodes without those that do not fit after all, which flags by position tell."""

@@ -71,11 +71,14 @@ class MovingCluster:
 
     def search(self, most_moves: int) -> Defragmentation:
         """Return what looks for plans of no more moves than these."""
-        return Defragmentation(self.state.pod_scheduler, self.read_demands, self.read_hosts(), most_moves)
+        return Defragmentation(self._try_moves(), most_moves)
 
     def tidy(self, most_moves: int) -> Tidying:
         """Return what looks for moves that strand less, no more than these."""
-        return Tidying(MoveTrials(self.state.pod_scheduler, self.read_demands, self.read_hosts()), most_moves)
+        return Tidying(self._try_moves(), most_moves)
+
+    def _try_moves(self) -> MoveTrials:
+        return MoveTrials(self.state.pod_scheduler, self.read_demands, self.read_hosts())
 
     def read_demands(self, held: Reservation) -> Demands | None:
         """Return what a pod asks for that may move; None for one that may not."""

@@ -4,8 +4,8 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.event_messages import describe_failure
-from gpuloom.engine.decision.pod_scheduler import PodDecision
 from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal
 from gpuloom.wire.extender import FailedNodes
@@ -35,7 +35,7 @@ class RefusalTexts:
     event_bytes: int
     _remembered: deque[_Texts] = field(default_factory=lambda: deque(maxlen=_MOST_REMEMBERED))
 
-    def node_texts(self, decision: PodDecision) -> FailedNodes:
+    def node_texts(self, decision: Decision) -> FailedNodes:
         """Say of every node why it does not fit, in the reply's words."""
         texts = self._recall(decision)
         if texts.by_node is None:
@@ -46,7 +46,7 @@ class RefusalTexts:
             )
         return texts.by_node
 
-    def event_messages(self, decision: PodDecision) -> Iterator[str]:
+    def event_messages(self, decision: Decision) -> Iterator[str]:
         """Give the messages about a pod that fits nowhere, one after the other; of many nodes each takes its time."""
         texts = self._recall(decision)
         if texts.messages is not None:
@@ -61,7 +61,7 @@ class RefusalTexts:
     def _word(self, refusal: Refusal) -> str:
         return UNFIT_NODE if self.short and Reason.NODE_UNREGISTERED not in refusal.counts else refusal.text
 
-    def _recall(self, decision: PodDecision) -> _Texts:
+    def _recall(self, decision: Decision) -> _Texts:
         for texts in self._remembered:
             if texts.refusals is decision.refusals:
                 return texts

@@ -8,9 +8,9 @@ from functools import partial
 import msgspec
 import structlog
 
+from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.event_messages import MESSAGE_LIMIT_BYTES, NO_REQUEST, describe_success
 from gpuloom.engine.decision.offer import NodeOffer
-from gpuloom.engine.decision.pod_scheduler import PodDecision
 from gpuloom.engine.request.demand import Demands, read_phases
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.allocations import read_tenancies
@@ -115,7 +115,7 @@ class PodPlacer:
             words = seen.last_words if isinstance(seen, HostPod) else ""
             self.state.groups.note_filtered(pod, words, self.clocks.monotonic())
 
-    def _offer(self, pod: Pod, demands: Demands, decision: PodDecision, most_tries: int | None) -> NodeOffer | None:
+    def _offer(self, pod: Pod, demands: Demands, decision: Decision, most_tries: int | None) -> NodeOffer | None:
         """Return all nodes that take a pod, None where the extender chooses."""
         if decision.node is None or self.state.settings.node_choice == "extender":
             return None
@@ -165,9 +165,7 @@ class PodPlacer:
         node = confirmed or self.state.node_of(uid)
         return f"pod {pod.full_name} is bound to node {node} already" if node else ""
 
-    def _accept(
-        self, pod: Pod, decision: PodDecision, node: str, at: datetime, offer: NodeOffer | None
-    ) -> FilterResult:
+    def _accept(self, pod: Pod, decision: Decision, node: str, at: datetime, offer: NodeOffer | None) -> FilterResult:
         self.state.note_not_waiting(pod.metadata.uid)
         self.attempts.drop(pod.metadata.uid)
         self.partly_offered.drop(pod.metadata.uid)
@@ -179,15 +177,15 @@ class PodPlacer:
         if offer is None:
             return FilterResult(node_names=[node])
         self.state.offers.note(pod.metadata.uid, offer)
-        return FilterResult(node_names=offer.nodes)
+        return FilterResult(node_names=list(offer))
 
-    def _record_success(self, pod: Pod, decision: PodDecision) -> Iterator[None]:
+    def _record_success(self, pod: Pod, decision: Decision) -> Iterator[None]:
         yield from decision.complete()
         # Ranking the nodes costs as much as choosing one, so it waits until the event is written.
-        tell = partial(describe_success, decision.decision, self.event_bytes)
+        tell = partial(describe_success, decision, self.event_bytes)
         record(self.recorder, pod, "Normal", "FilteringSucceed", tell)
 
-    def _follow_nomination(self, uid: str, decision: PodDecision) -> None:
+    def _follow_nomination(self, uid: str, decision: Decision) -> None:
         """End the nomination of a pod that has found room elsewhere, or for which there will be none on its node."""
         nomination = self.state.nominations.find(uid)
         if nomination is None:
@@ -198,7 +196,7 @@ class PodPlacer:
         elif decision.node != nomination.node:
             self.state.end_nomination(uid, "elsewhere")
 
-    def _refuse(self, pod: Pod, demands: Demands, decision: PodDecision, names: NodeNames) -> FilterResult:
+    def _refuse(self, pod: Pod, demands: Demands, decision: Decision, names: NodeNames) -> FilterResult:
         now = self.clocks.monotonic()
         self.state.note_unschedulable(pod, demands, now)
         self.state.groups.note_refused(pod)
@@ -212,19 +210,19 @@ class PodPlacer:
         self._defer(decision, self._record_failure(pod, decision, is_followed=asks_nominated_alone(pod, names)))
         return FilterResult(failed_nodes=failed)
 
-    def _record_failure(self, pod: Pod, decision: PodDecision, *, is_followed: bool) -> Iterator[None]:
+    def _record_failure(self, pod: Pod, decision: Decision, *, is_followed: bool) -> Iterator[None]:
         messages = []
         for message in self.refusal_texts.event_messages(decision):
             messages.append(message)
             yield
         self.refused.tell(pod, messages, is_followed=is_followed)
 
-    def _defer(self, decision: PodDecision, work: Iterator[None]) -> None:
+    def _defer(self, decision: Decision, work: Iterator[None]) -> None:
         if not self.deferred.add(work):
             self.recorder.dropped += 1
-            decision.decision.abandon()
+            decision.abandon()
 
-    def _reserve(self, pod: Pod, decision: PodDecision, node: str, at: datetime) -> None:
+    def _reserve(self, pod: Pod, decision: Decision, node: str, at: datetime) -> None:
         self._warn_of_several(pod, decision)
         self.state.cluster.assume(
             Reservation(
@@ -245,7 +243,7 @@ class PodPlacer:
             )
         )
 
-    def _warn_of_several(self, pod: Pod, decision: PodDecision) -> None:
+    def _warn_of_several(self, pod: Pod, decision: Decision) -> None:
         """Tell whoever runs the cluster of cards that a vendor's own plugin does not hear of (vendors 4.2)."""
         for word, given in decision.shares.items():
             cards = sum(map(len, given))

@@ -7,7 +7,7 @@ from datetime import datetime
 
 import msgspec
 
-from gpuloom.engine.decision.pod_scheduler import PodDecision
+from gpuloom.engine.decision.decision import Decision
 from gpuloom.wire.objects import Pod
 
 MOST_DECISIONS = 256
@@ -21,7 +21,7 @@ class PastDecision(msgspec.Struct, frozen=True, gc=False):
     number: int
     at: datetime
     pod: Pod
-    decision: PodDecision
+    decision: Decision
     offered: int
 
     def names(self) -> frozenset[str] | None:
@@ -42,7 +42,7 @@ class DecisionHistory:
     def __iter__(self) -> Iterator[PastDecision]:
         return iter(self._entries)
 
-    def note(self, at: datetime, pod: Pod, decision: PodDecision, *, offered: int) -> None:
+    def note(self, at: datetime, pod: Pod, decision: Decision, *, offered: int) -> None:
         """Remember a decision among so many nodes; the oldest go when there are too many."""
         self._count += 1
         self._offered += offered

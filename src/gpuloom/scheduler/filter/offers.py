@@ -30,6 +30,5 @@ class RecentOffers:
     def prioritize(self, args: FilterArgs) -> list[HostPriority]:
         """Score the nodes of a call; all alike, 0, for a pod that was offered none."""
         names = [] if args.nodenames is None else args.nodenames.all()
-        offer = None if args.pod is None else self._offers.get(args.pod.metadata.uid)
-        grades = [(name, 0) for name in names] if offer is None else offer.grade(names)
-        return [HostPriority(name, grade) for name, grade in grades]
+        offer: NodeOffer = {} if args.pod is None else self._offers.get(args.pod.metadata.uid, {})
+        return [HostPriority(name, offer.get(name, 0)) for name in names]

@@ -91,12 +91,14 @@ class EnginePolicy:
         if decision.node is None:
             raise SimulationError(f"gpuloom finds no node for {shape}, where the simulation has room for it")
         self._reserve(decision, demand)
-        return Choice(self._nodes[decision.node], tuple(self._indexes[share.uuid] for share in decision.shares[0]))
+        return Choice(
+            self._nodes[decision.node], tuple(self._indexes[share.uuid] for share in decision.shares[VENDOR][0])
+        )
 
     def _choose_by_score(self, nodes: Ints) -> Choice:
         """Choose for a pod without GPUs, about which a scheduler extender is not asked: by what nodes hold."""
         scores = self._state[VENDOR].table.node_scores[self._positions[nodes]]
-        ranks = read_node_policy(self._options.node_policy).rank_in_common(scores)
+        ranks = read_node_policy(self._options.node_policy).rank(scores)
         return Choice(int(nodes[np.argmax(ranks)]), ())
 
     def _read_demand(self, shape: TraceShape) -> Demand:
@@ -115,7 +117,7 @@ class EnginePolicy:
     def _reserve(self, decision: Decision, demand: Demand) -> None:
         if decision.node is not None:
             uid = str(next(self._numbers))
-            self._state.assume(imagine_reservation(demand, decision.node, {VENDOR: decision.shares}, uid=uid))
+            self._state.assume(imagine_reservation(demand, decision.node, decision.shares, uid=uid))
 
 
 def _make_cards(node: int, gpus: int) -> Iterator[Card]:

@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 from gpuloom.engine.scoring.fragmentation.card_value import waste_of_rests
 from gpuloom.engine.scoring.fragmentation.measured_cards import CardColumns, CardSize, MeasuredCards
 from gpuloom.engine.scoring.fragmentation.measured_cost import MeasuredCosts, NodesAndPod
-from gpuloom.engine.scoring.fragmentation.node_cost import NOWHERE
-from gpuloom.engine.scoring.fragmentation.one_node_cost import NodeAndPod
+from gpuloom.engine.scoring.fragmentation.one_node_cost import NOWHERE, NodeAndPod
 from gpuloom.engine.scoring.fragmentation.parameters import PODS_WITH_CARDS
 from gpuloom.engine.scoring.fragmentation.reserve import Reserve
 from gpuloom.engine.scoring.fragmentation.useless_share import UselessShare

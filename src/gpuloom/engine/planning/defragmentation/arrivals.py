@@ -20,12 +20,10 @@ class Arrivals:
     gauge: StrandedGauge
     _freed: dict[int | None, tuple[tuple[str, float], ...]] = field(default_factory=dict)
 
-    def knows(self, held: Reservation) -> bool:
-        """Tell whether it was found out for a pod like this."""
-        return self.trials.class_of(held) in self._freed
-
     def prepare(self, held: Reservation) -> Generator[None, None, None]:
-        """Find it out for all pods like this."""
+        """Find it out for all pods like this, unless that was done."""
+        if self.trials.class_of(held) in self._freed:
+            return
         targets = yield from self.trials.find_targets(held)
         yield
         self._freed[self.trials.class_of(held)] = tuple((target, self._come(held, target)) for target in targets)

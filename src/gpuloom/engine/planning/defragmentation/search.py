@@ -1,18 +1,16 @@
 """The fewest pods that would have to move, each to where it fits now, so that another pod fits."""
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 
-from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.explanation.rule_matrix import RuleMatrix, make_rule_matrix
 from gpuloom.engine.planning.defragmentation.card_sets import Uids
-from gpuloom.engine.planning.defragmentation.hosts import HostRoom
 from gpuloom.engine.planning.defragmentation.node_choice import NodeChoice, choose_by_cards, choose_by_trying
 from gpuloom.engine.planning.defragmentation.plan import DefragmentationPlan
-from gpuloom.engine.planning.defragmentation.trials import DemandsOf, MoveTrials, Offered
+from gpuloom.engine.planning.defragmentation.trials import MoveTrials, Offered
 from gpuloom.engine.planning.lone_request import find_lone_request
 from gpuloom.engine.planning.moving import MovingPod
 from gpuloom.engine.request.demand import Demand, Demands
@@ -29,37 +27,25 @@ Progress = tuple[int, int]
 """How much is done, and of how much."""
 
 
-@dataclass(slots=True)
-class _Limit:
-    """How many sets of pods may still be tried."""
-
-    trials: int = MOST_TRIALS
-
-
 @dataclass
 class Defragmentation:
     """Looks for moves on a fork of the cluster.
 
     most_moves  plans with more moves are none
+    sets_left   so many sets of pods may still be tried
     """
 
-    scheduler: PodScheduler
-    demands_of: DemandsOf
-    hosts: HostRoom
+    trials: MoveTrials
     most_moves: int
-    _limit: _Limit = field(default_factory=_Limit)
-    _trials: MoveTrials = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._trials = MoveTrials(self.scheduler, self.demands_of, self.hosts)
+    sets_left: int = MOST_TRIALS
 
     def plan(self, wanted: MovingPod) -> Generator[Progress, None, DefragmentationPlan | None]:
         """Choose the node for a pod, and the pods that move; None when no moves help. Steps tell how far it is.
 
         Raises ValueError for a pod that asks for no card.
         """
-        offered = yield from report((0, 1), self.hosts.names_for(wanted.uid))
-        if (node := self._fork.decide(wanted.demands, offered).node) is not None:
+        offered = yield from report((0, 1), self.trials.hosts.names_for(wanted.uid))
+        if (node := self.trials.fork.decide(wanted.demands, offered).node) is not None:
             return DefragmentationPlan(node)
         yield 0, 1
         choices: list[NodeChoice] = []
@@ -74,47 +60,43 @@ class Defragmentation:
         all_tried: float = self.most_moves
         for choice in sorted(choices, key=lambda one: one.least):
             most = self.most_moves if best is None else len(best.moves) - 1
-            if choice.least > most or not self._limit.trials:
+            if choice.least > most or not self.sets_left:
                 break
             done = len(names), len(names)
             yield done
             sets = choice.sets(most)
             all_tried = min(all_tried, max(sets.tried, choice.least - 1))
             best = (yield from report(done, self._choose(wanted, choice, sets.by_size))) or best
-        return best and replace(best, is_fewest=self._limit.trials > 0 and len(best.moves) - 1 <= all_tried)
-
-    @property
-    def _fork(self) -> PodScheduler:
-        return self._trials.fork
+        return best and replace(best, is_fewest=self.sets_left > 0 and len(best.moves) - 1 <= all_tried)
 
     def _read_card_by_card(self, demands: Demands) -> RuleMatrix | None:
         """Return what the rules say of each card, None where that does not say whether the pod fits on a node."""
         if len(demands) > 1:
             return None
         ((word, demand),) = demands.items()
-        if find_lone_request(self._fork.by_vendor[word], demand) is None:
+        if find_lone_request(self.trials.fork.by_vendor[word], demand) is None:
             return None
         return self._ask_rules(word, demand)
 
     def _ask_rules(self, word: str, demand: Demand) -> RuleMatrix:
-        scheduler = self._fork.by_vendor[word]
+        scheduler = self.trials.fork.by_vendor[word]
         return make_rule_matrix(scheduler, scheduler.state.table, demand, demand.placed_first, UNBOUNDED)
 
     def _nodes_with_enough_cards(self, demands: Demands) -> list[str]:
         """Return the nodes whose cards would do if nobody were on them, as far as single cards tell."""
-        possible = set(self.hosts.nodes)
+        possible = set(self.trials.hosts.nodes)
         for word, demand in demands.items():
             matrix = self._ask_rules(word, demand)
             enough = np.flatnonzero(matrix.count(matrix.would_do_empty()) >= matrix.needs())
             possible.intersection_update(matrix.table.names[position] for position in enough.tolist())
-        return [name for name in self.hosts.nodes if name in possible]
+        return [name for name in self.trials.hosts.nodes if name in possible]
 
     def _look_at(
         self, wanted: MovingPod, node: str, matrix: RuleMatrix | None
     ) -> Generator[None, None, NodeChoice | None]:
         movable: list[Reservation] = []
-        for held in list(self._trials.state.ledger.on_node(node)):
-            if (yield from self._trials.finds_room(held)):
+        for held in list(self.trials.state.ledger.on_node(node)):
+            if (yield from self.trials.finds_room(held)):
                 movable.append(held)  # noqa: PERF401 - a comprehension cannot take steps
         if not movable:
             return None
@@ -124,19 +106,19 @@ class Defragmentation:
 
     def _fits_beside(self, wanted: MovingPod, node: str, movable: Sequence[Reservation], stay: frozenset[str]) -> bool:
         """Tell whether a pod fits on a node beside those that stay of the ones that may move."""
-        with self._trials.away([held for held in movable if held.uid not in stay]):
-            return self._fork.decide(wanted.demands, (node,)).node is not None
+        with self.trials.away([held for held in movable if held.uid not in stay]):
+            return self.trials.fork.decide(wanted.demands, (node,)).node is not None
 
     def _choose(
         self, wanted: MovingPod, choice: NodeChoice, sets: Sequence[Uids]
     ) -> Generator[None, None, DefragmentationPlan | None]:
         """Return the first set of pods that makes room, and finds some: small ones are asked first."""
         for uids in sets:
-            if not self._limit.trials:
+            if not self.sets_left:
                 return None
-            self._limit.trials -= 1
+            self.sets_left -= 1
             leaving = [held for held in choice.movable if held.uid in uids]
-            offered = yield from self._trials.offer(leaving)
+            offered = yield from self.trials.offer(leaving)
             yield
             plan = self._move(wanted, choice.node, leaving, offered)
             if plan is not None:
@@ -147,11 +129,11 @@ class Defragmentation:
         self, wanted: MovingPod, node: str, leaving: Sequence[Reservation], offered: Offered
     ) -> DefragmentationPlan | None:
         """Let pods leave, the wanted one come, then place those that left elsewhere; nothing of it stays."""
-        trials = self._trials
+        trials = self.trials
         with trials.away(leaving):
-            decision = self._fork.decide(wanted.demands, (node,))
+            decision = trials.fork.decide(wanted.demands, (node,))
             gone = [held.uid for held in leaving]
-            if decision.node is None or not self.hosts.takes(node, wanted.uid, leaving=gone):
+            if decision.node is None or not trials.hosts.takes(node, wanted.uid, leaving=gone):
                 return None
             room = trials.assume(wanted.uid, wanted.demands, decision, decision.node)
             try:

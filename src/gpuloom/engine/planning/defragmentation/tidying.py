@@ -107,8 +107,7 @@ class Tidying:
         for candidates in self._by_node.values():
             for one in candidates:
                 for held in one.pods:
-                    if not arrivals.knows(held):
-                        yield from arrivals.prepare(held)
+                    yield from arrivals.prepare(held)
                 freed = one.freed + sum(map(arrivals.look_up, one.pods))
                 if len(one.pods) <= left and freed > NOWHERE:
                     promising.append((freed / len(one.pods), one))

@@ -7,8 +7,9 @@ from functools import cached_property
 
 import msgspec
 
+from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.imagined import imagine_placed
-from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
+from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.planning.defragmentation.hosts import HostRoom
 from gpuloom.engine.planning.defragmentation.plan import PodMove
 from gpuloom.engine.request.demand import Demand, Demands
@@ -129,7 +130,7 @@ class MoveTrials:
             names.remove(decision.node)
         return None
 
-    def assume(self, uid: str, demands: Demands, decision: PodDecision, node: str) -> Reservation:
+    def assume(self, uid: str, demands: Demands, decision: Decision, node: str) -> Reservation:
         """Give a pod on the fork what was decided for it."""
         return self.state.assume(imagine_placed(demands, decision, node, uid=uid))
 

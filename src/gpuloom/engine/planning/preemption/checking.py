@@ -1,9 +1,6 @@
 """Whether a plan still holds: asked right before somebody acts on it."""
 
-from collections.abc import Iterable
-
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
-from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim
 from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor
 
 
@@ -17,7 +14,8 @@ def still_holds(scheduler: PodScheduler, preemptor: Preemptor, plan: PreemptionP
     if not all(ledger.find(one.uid) is one.reservation for one in named):
         return False
     fork = scheduler.fork((plan.node,))
-    _forget(fork, preemptor.uid, named)
+    for gone in (preemptor.uid, *(one.uid for one in named)):
+        fork.cluster_state.forget(gone)
     if not fork.takes(preemptor.demands, plan.node):
         return False
     for victim in plan.victims:
@@ -26,8 +24,3 @@ def still_holds(scheduler: PodScheduler, preemptor: Preemptor, plan: PreemptionP
             return False
         fork.cluster_state.forget(victim.uid)
     return True
-
-
-def _forget(fork: PodScheduler, uid: str, named: Iterable[PotentialVictim]) -> None:
-    for gone in (uid, *(one.uid for one in named)):
-        fork.cluster_state.forget(gone)

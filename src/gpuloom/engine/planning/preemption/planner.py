@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.planning.preemption.levels import NO_VICTIM, find_levels
@@ -16,7 +17,6 @@ from gpuloom.engine.planning.preemption.victims import (
     VictimSearch,
     bound_cost,
 )
-from gpuloom.model.request_columns import UNBOUNDED
 
 MOST_CANDIDATES = 48
 """A plan is chosen among so many nodes where eviction helps: kube-scheduler looks at 100 or more, at any; here those
@@ -67,7 +67,8 @@ class PreemptionPlanner:
                 continue
             yield
             limit = best[0].cost if best else None
-            plans = yield from self._search_on(nodes_at_once, preemptor).choose(nodes_at_once, limit)
+            search = self._search_on(nodes_at_once, preemptor, self.allowed, self.leaving)
+            plans = yield from search.choose(nodes_at_once, limit)
             plans = [plan for plan in plans if not (self.strict and plan.broken)]
             found += len(plans)
             best = _cheapest([*best, *plans])
@@ -86,9 +87,7 @@ class PreemptionPlanner:
         plans: list[PreemptionPlan] = []
         for nodes, allowed in self._in_groups(preemptor, going):
             leaving = frozenset(self.leaving).union(*(going[node] for node in nodes))
-            fork = self.pod_scheduler.fork(nodes)
-            search = VictimSearch(fork, preemptor, self.potential_victim_of, allowed, leaving)
-            plans += yield from search.choose(nodes)
+            plans += yield from self._search_on(nodes, preemptor, allowed, leaving).choose(nodes)
         return [plan for plan in plans if not (self.strict and plan.broken)]
 
     def _in_groups(
@@ -103,7 +102,7 @@ class PreemptionPlanner:
                 yield [node], {name: count - budgets[name] for name, count in self.allowed.items()}
             else:
                 alike.append(node)
-        size = 1 if self._has_quota(preemptor) else NODES_AT_ONCE
+        size = self._count_at_once(preemptor)
         for first in range(0, len(alike), size):
             yield alike[first : first + size], self.allowed
 
@@ -121,10 +120,10 @@ class PreemptionPlanner:
 
         Of so many as are looked at in any case, those come first that may cost least: mostly they are enough.
         """
-        size = 1 if self._has_quota(preemptor) else NODES_AT_ONCE
+        size = self._count_at_once(preemptor)
         for start in range(0, len(possible), MOST_CANDIDATES):
             some = possible[start : start + MOST_CANDIDATES]
-            bounds = sorted([(self._bound_cost(level, name), name) for level, name in some], key=_cost_of)
+            bounds = sorted([(self._bound_cost(level, name), name) for level, name in some], key=itemgetter(0))
             for first in range(0, len(bounds), size):
                 yield some[0][0], bounds[first][0], [name for _, name in bounds[first : first + size]]
 
@@ -135,14 +134,15 @@ class PreemptionPlanner:
         held = self.pod_scheduler.cluster_state.ledger.on_node(node)
         return bound_cost(level, max((one.started_at for one in held if one.priority == level), default=NEVER))
 
-    def _has_quota(self, preemptor: Preemptor) -> bool:
-        """Tell whether a quota limits the pod: victims on one node would make room for it on others."""
-        by_vendor = self.pod_scheduler.by_vendor
-        return any(by_vendor[word].headroom(demand) != UNBOUNDED for word, demand in preemptor.demands.items())
+    def _count_at_once(self, preemptor: Preemptor) -> int:
+        """Return how many nodes are asked at once; under a quota victims on one would make room on others."""
+        return 1 if self.pod_scheduler.is_limited(preemptor.demands) else NODES_AT_ONCE
 
-    def _search_on(self, nodes: Collection[str], preemptor: Preemptor) -> VictimSearch:
+    def _search_on(
+        self, nodes: Sequence[str], preemptor: Preemptor, allowed: Mapping[str, int], leaving: Collection[str]
+    ) -> VictimSearch:
         fork = self.pod_scheduler.fork(nodes)
-        return VictimSearch(fork, preemptor, self.potential_victim_of, self.allowed, self.leaving)
+        return VictimSearch(fork, preemptor, self.potential_victim_of, allowed, leaving)
 
     def _choose_by_node_policy(
         self, preemptor: Preemptor, plans: Sequence[PreemptionPlan]
@@ -170,10 +170,6 @@ def _beats(best: PreemptionPlan, level: int) -> bool:
     return not best.victims or (not best.broken and best.victims[0].priority < level)
 
 
-def _cost_of(bound: tuple[Cost, str]) -> Cost:
-    return bound[0]
-
-
 def _is_no_better(bound: Cost, best: Sequence[PreemptionPlan]) -> bool:
     """Tell whether no plan that costs at least so much could be chosen: of equal ones, the first are chosen among."""
     return bool(best) and (best[0].cost < bound or (best[0].cost == bound and len(best) >= NODES_AT_ONCE))
@@ -181,8 +177,5 @@ def _is_no_better(bound: Cost, best: Sequence[PreemptionPlan]) -> bool:
 
 def _cheapest(plans: Sequence[PreemptionPlan]) -> list[PreemptionPlan]:
     """Return those that cost the least, in order."""
-    if not plans:
-        return []
-    costs = [plan.cost for plan in plans]
-    least = min(costs)
-    return [plan for plan, cost in zip(plans, costs, strict=True) if cost == least]
+    least = min((plan.cost for plan in plans), default=NO_COST)
+    return [plan for plan in plans if plan.cost == least]

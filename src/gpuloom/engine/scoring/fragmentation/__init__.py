@@ -4,7 +4,8 @@ The cost of a placement, in thousandths of cards, sums up what it changes on its
 
 - what a typical pod cannot use of what is free (``useless_share.py``), and what will be wasted of a card's rest, by the
   dual prices of a cutting-stock program over the shares that pods ask for (``card_value.py``, ``cutting_stock.py``);
-- free cards that the node's free CPU cannot feed, now and once pods without cards have taken theirs (``node_cost.py``);
+- free cards that the node's free CPU cannot feed, now and once pods without cards have taken theirs
+  (``measured_cost.py``);
 - the scarcity of the card model (``market.py``), and a reserve of nodes for pods of many whole cards (``reserve.py``).
 
 What pods are to be expected is a ``Workload``: shapes of pods, counted. Costs are rounded to steps of 20, so that equal

@@ -2,11 +2,15 @@
 
 import numpy as np
 
-from gpuloom.engine.scoring.fragmentation.market import MarketStudy
-from gpuloom.engine.scoring.fragmentation.node_cost import NOWHERE, NodeCosts, WayCosts
+from gpuloom.engine.scoring.fragmentation.card_value import waste_of_rests
+from gpuloom.engine.scoring.fragmentation.market import NodeInMarket, RunningMarket
+from gpuloom.engine.scoring.fragmentation.measured_cost import NodesAndPod
 from gpuloom.engine.scoring.fragmentation.nodes import NodeColumns
+from gpuloom.engine.scoring.fragmentation.one_node_cost import NOWHERE
 from gpuloom.engine.scoring.fragmentation.parameters import Parameters
 from gpuloom.engine.scoring.fragmentation.reserve import Reserve
+from gpuloom.engine.scoring.fragmentation.rest_cards import RestCards, RestCosts
+from gpuloom.engine.scoring.fragmentation.useless_share import UselessShare
 from gpuloom.engine.scoring.fragmentation.workload import WHOLE, Workload, WorkloadShape
 from gpuloom.model.cards import Flags, Ints, Points
 
@@ -14,8 +18,6 @@ STEP = 20.0
 """Costs that round to the same multiple of so many thousandths of a card are equal."""
 ROUNDED = 1e6
 """Costs are rounded to so many parts of a thousandth."""
-_AMPLE_CPU = 52_000
-"""Milli-cores for each card that only few nodes have."""
 
 
 class FragmentationChooser:
@@ -32,15 +34,17 @@ class FragmentationChooser:
         self._nodes = nodes
         self._order = order
         self._weights = parameters
+        useless = UselessShare(workload.typical(), nodes.models)
+        self._cards = RestCards(useless, waste_of_rests(workload))
         self._reserve = Reserve(workload, parameters.reserve)
-        self._costs = NodeCosts(nodes, workload, parameters, self._reserve)
-        self._study = MarketStudy(nodes, workload)
-        cpu_per_card = nodes.capacity_cpu / np.maximum(nodes.cards, 1)
-        self._spare = parameters.spare_cpu * np.minimum(1.0, cpu_per_card / _AMPLE_CPU) ** 2
+        self._costs = RestCosts(self._cards, useless, workload, self._reserve, parameters)
+        self._market = RunningMarket(workload, nodes.models, self._reserve)
+        self._spare = parameters.price_spare_cpu(nodes.capacity_cpu, nodes.cards)
         self._remembered: dict[WorkloadShape, _Ways] = {}
-        self._log: list[int] = []
+        self._brought = [NodeInMarket(0, 0, 0)] * len(nodes)
+        self._free: Ints = np.zeros(len(nodes), np.int64)
+        self._log = list(range(len(nodes)))
         self._seen = 0
-        self._cpu_level = -1.0
         self.refresh_market()
 
     def note_change(self, row: int) -> None:
@@ -50,21 +54,19 @@ class FragmentationChooser:
     def refresh_market(self) -> None:
         """Work out again how scarce models are, and how much CPU pods without cards will take."""
         self._catch_up()
-        market = self._study.now(with_level=bool(self._weights.stranded_later))
+        market = self._market.now()
         self._price = self._weights.scarcity * market.scarcity[self._nodes.model] + self._spare
-        if market.cpu_level != self._cpu_level:
-            self._cpu_level, self._cpu_later = market.cpu_level, market.cpu_level * self._nodes.capacity_cpu
-            self._stranded_later = self._strand_later(slice(None))
+        self._cpu_later = market.cpu_level * self._nodes.capacity_cpu
 
     def _catch_up(self) -> None:
-        """Work out anew what follows from the nodes that changed since."""
-        if self._seen == len(self._log):
-            return
-        rows = list(set(self._log[self._seen :]))
+        """Bring the nodes that changed since to the market as they are now."""
+        nodes = self._nodes
+        for row in set(self._log[self._seen :]):
+            each = nodes.free_milli[row].tolist()
+            now = NodeInMarket(sum(each), each.count(WHOLE), nodes.free_cpu.item(row))
+            self._market.change(nodes.model.item(row), nodes.capacity_cpu.item(row), self._brought[row], now)
+            self._brought[row], self._free[row] = now, now.free
         self._seen = len(self._log)
-        self._costs.facts.renew(rows)
-        if self._weights.stranded_later:
-            self._stranded_later[rows] = self._strand_later(rows)
 
     def choose(self, shape: WorkloadShape, possible: Flags) -> tuple[int, list[int]] | None:
         """Return node and cards for a pod, None if it fits nowhere.
@@ -74,42 +76,31 @@ class FragmentationChooser:
         if not len(possible):
             return None
         self._catch_up()
-        remembered = self._remembered.get(shape)
-        if remembered is None:
-            remembered = _Ways(shape, len(self._nodes), self._costs, known=len(self._log))
-            self._remembered[shape] = remembered
-        remembered.catch_up(self._log)
-        facts, by_way = self._costs.facts, [way.cost for way in remembered.ways]
-        if np.count_nonzero(facts.able_nodes):
-            charges = self._reserve.charges(self._reserve.prices(facts.able_nodes, float(facts.free_milli)))
-            by_way = [way.cost + charges[way.loses] for way in remembered.ways]
-        cost = by_way[0] if len(by_way) == 1 else np.minimum(*by_way)
+        ways = self._remembered.get(shape)
+        if ways is None:
+            ways = self._remembered[shape] = _Ways(shape, self._nodes, self._cards, self._costs)
+        ways.catch_up(self._log)
+        by_way = ways.cost
+        if self._reserve.classes:
+            by_way = by_way + self._reserve.charges(self._market.reserve_prices())[ways.loses]
+        cost = np.minimum(by_way[0], by_way[1])
         steps = count_steps(cost + self._depending_on_all(shape))
         steps[~possible] = NOWHERE
         row = int(steps.argmin() if self._order is None else self._order[steps[self._order].argmin()])
         if not possible[row] or cost[row] == NOWHERE:
             return None
-        way = min(range(len(by_way)), key=lambda at: by_way[at][row])
-        return row, remembered.ways[way].cards[row].tolist() or self._first_whole(row, shape.cards)
-
-    def _first_whole(self, row: int, cards: int) -> list[int]:
-        found: list[int] = np.flatnonzero(self._nodes.free_milli[row] == WHOLE)[:cards].tolist()
-        return found
+        cards: list[int] = ways.cards[by_way[:, row].argmin(), row].tolist()
+        return row, cards
 
     def _depending_on_all(self, shape: WorkloadShape) -> Points:
         """Return the part of the cost that changes with the other nodes and does not depend on the cards."""
         cost = self._price * shape.demand_milli
         if self._weights.stranded_later:
-            facts = self._costs.facts
-            then = np.minimum(self._nodes.free_cpu - shape.cpu_milli, self._cpu_later)
-            more = facts.strand(facts.free - shape.demand_milli, then) - self._stranded_later
-            cost += self._weights.stranded_later * more
+            free, cpu = self._free, self._nodes.free_cpu
+            then = self._costs.strand(free - shape.demand_milli, np.minimum(cpu - shape.cpu_milli, self._cpu_later))
+            then -= self._costs.strand(free, np.minimum(cpu, self._cpu_later))
+            cost += self._weights.stranded_later * then
         return cost
-
-    def _strand_later(self, rows: list[int] | slice) -> Points:
-        """Return what is stranded once pods without cards will have taken their CPU, were no other pod placed."""
-        cpu = np.minimum(self._nodes.free_cpu[rows], self._cpu_later[rows])
-        return self._costs.facts.strand(self._costs.facts.free[rows], cpu)
 
 
 def count_steps(costs: Points) -> Points:
@@ -123,21 +114,20 @@ def count_steps(costs: Points) -> Points:
 
 
 class _Ways:
-    """The ways of one shape on so many nodes, and how much of the log of changes is known to them."""
+    """What the ways to place pods of a shape cost on nodes: see :class:`WayCosts`, with a row for each of the two."""
 
-    def __init__(self, shape: WorkloadShape, count: int, costs: NodeCosts, *, known: int) -> None:
+    def __init__(self, shape: WorkloadShape, nodes: NodeColumns, cards: RestCards, costs: RestCosts) -> None:
         self._shape = shape
+        self._nodes = nodes
+        self._states = cards
         self._costs = costs
-        self.ways = tuple(
-            WayCosts(
-                cost=np.full(count, NOWHERE),
-                cards=np.zeros((count, costs.count_remembered(shape)), np.int64),
-                loses=np.zeros(count, np.int64),
-            )
-            for _ in range(costs.count_ways(shape))
-        )
-        self._known = known
-        self._renew(np.arange(count))
+        accepts = [not (shape.cards and shape.models) or model in shape.accepted for model in nodes.models]
+        self._accepts = np.array(accepts, np.bool_)
+        count, columns = nodes.free_milli.shape
+        self.cost: Points = np.full((2, count), NOWHERE)
+        self.cards: Ints = np.zeros((2, count, min(shape.cards, columns)), np.int64)
+        self.loses: Ints = np.zeros((2, count), np.int64)
+        self._known = 0
 
     def catch_up(self, log: list[int]) -> None:
         """Work out anew what changed since."""
@@ -146,10 +136,26 @@ class _Ways:
             self._known = len(log)
 
     def _renew(self, rows: Ints) -> None:
-        for mine in self.ways:
-            mine.cost[rows] = NOWHERE
-        rows = rows[self._costs.possible(self._shape, rows)]
+        nodes, shape, costs = self._nodes, self._shape, self._costs
+        self.cost[:, rows] = NOWHERE
+        possible = self._accepts[nodes.model[rows]] & (nodes.free_cpu[rows] >= shape.cpu_milli)
+        possible &= (nodes.free_milli[rows] >= shape.share_milli).sum(axis=1) >= shape.cards
+        rows = rows[possible]
         if not len(rows):
             return
-        for mine, fresh in zip(self.ways, self._costs.ways(self._shape, rows), strict=True):
-            mine.cost[rows], mine.cards[rows], mine.loses[rows] = fresh.cost, fresh.cards, fresh.loses
+        states, cpu, model = nodes.free_milli[rows], nodes.free_cpu[rows], nodes.model[rows]
+        supply = costs.split(costs.supplied(states))
+        on = NodesAndPod(
+            states=states,
+            fits=states >= shape.share_milli,
+            changes=self._states.take(shape.share_milli),
+            supply=supply,
+            used=costs.used(supply, model, cpu),
+            free=states.sum(axis=1),
+            cpu=cpu,
+            left_cpu=cpu - shape.cpu_milli,
+            model=model,
+            cards=shape.cards,
+        )
+        for at, way in enumerate(costs.ways(on)):
+            self.cost[at, rows], self.cards[at, rows], self.loses[at, rows] = way

@@ -1,18 +1,25 @@
-"""What changes slowly while pods are placed: how scarce each card model is, and how much CPU will be taken."""
+"""What changes slowly while pods are placed: how scarce each card model is, and how much CPU will be taken.
 
-from collections.abc import Mapping
+Sums of whole numbers, of nodes that change one by one, so it follows from the nodes as they are now.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from operator import neg
+from typing import NamedTuple
 
 import numpy as np
 
-from gpuloom.engine.scoring.fragmentation.nodes import NodeColumns
+from gpuloom.engine.scoring.fragmentation.reserve import Reserve
 from gpuloom.engine.scoring.fragmentation.workload import WHOLE, Workload
 from gpuloom.model.cards import Ints, Points
 
 _POWER = 1.5
-LEVEL_STEPS = 20
+_LEVEL_STEPS = 20
 """The level is told in so many steps."""
+_MIDDLES = range(1, 2 * _LEVEL_STEPS, 2)
+"""Halfway between two levels, in fortieths."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,58 +34,80 @@ class Market:
     cpu_level: float
 
 
-class MarketStudy:
-    """Works out the market of nodes for a workload."""
+class NodeInMarket(NamedTuple):
+    """What a node brings to market: free thousandths of cards, unused cards, and free milli-cores."""
 
-    def __init__(self, nodes: NodeColumns, workload: Workload) -> None:
-        demand = workload.demand_by_models()
-        self._nodes = nodes
+    free: int
+    whole: int
+    cpu: int
+
+
+class RunningMarket:
+    """What the market of some nodes follows from. Few numbers, and one node at a time: plain ones are fastest."""
+
+    def __init__(self, workload: Workload, models: Sequence[str], reserve: Reserve) -> None:
         self._workload = workload
-        self._parts = np.array(list(demand.values()), np.float64)
-        # A row for each set of models that pods name: which models are in it.
-        self._members = np.array([[model in named for model in nodes.models] for named in demand], np.float64).reshape(
-            len(demand), len(nodes.models)
-        )
+        self._reserve = reserve
+        self._demand = [
+            ([at for at, model in enumerate(models) if model in named], part)
+            for named, part in workload.demand_by_models().items()
+        ]
+        self._free_by_model = [0] * len(models)
+        self._given = [0] * _LEVEL_STEPS
+        self._able: Ints = np.zeros((reserve.classes, 1), np.int64)
+        self._prices: list[float] | None = None
+        self._unwanted = _scarcity_of([], self._free_by_model)
 
-    def now(self, *, with_level: bool = True) -> Market:
-        """Return the market for what is free now; without a level where nobody asks for it."""
-        nodes, workload = self._nodes, self._workload
-        free = nodes.free_milli.sum(axis=1).astype(np.float64)
-        free_by_model = np.bincount(nodes.model, free, len(nodes.models)).astype(np.float64)
-        scarcity = self._work_out_scarcity(free_by_model)
-        if not with_level:
-            return Market(scarcity, 1.0)
-        expected_cpu = workload.expect_pods(float(free_by_model.sum())) * workload.cpu_of_cardless / workload.pods
-        level = find_level(nodes.free_cpu, nodes.capacity_cpu, expected_cpu)
-        return Market(scarcity, round(level * LEVEL_STEPS) / LEVEL_STEPS)
+    def count(self, model: Ints, free: Ints, whole: Ints, cpu: Ints, capacity: Ints, *, sign: int) -> None:
+        """Count nodes in, or out with a ``sign`` of -1: model, free thousandths, unused cards, and CPU of each."""
+        by_model = np.zeros(len(self._free_by_model), np.int64)
+        np.add.at(by_model, model, sign * free)
+        self._free_by_model = [
+            before + more for before, more in zip(self._free_by_model, by_model.tolist(), strict=True)
+        ]
+        # What nodes give that fall to a level, in fortieths of milli-cores.
+        given = sign * np.maximum(2 * _LEVEL_STEPS * cpu - np.array(_MIDDLES)[:, None] * capacity, 0).sum(axis=1)
+        self._given = [before + more for before, more in zip(self._given, given.tolist(), strict=True)]
+        self._able += sign * self._reserve.able(whole, cpu).sum(axis=1, keepdims=True)
+        self._prices = None
 
-    def _work_out_scarcity(self, free_by_model: Points) -> Points:
-        free_of_sets = np.maximum((self._members * free_by_model).sum(axis=1), WHOLE)
-        wanted: Any = (self._members * (self._parts * free_by_model.sum() / free_of_sets)[:, None]).sum(axis=0)
-        return np.minimum(1.0, wanted**_POWER)
+    def change(self, model: int, capacity: int, before: NodeInMarket, now: NodeInMarket) -> None:
+        """Count one node anew."""
+        self._free_by_model[model] += now.free - before.free
+        if before.cpu != now.cpu:
+            then, given = 2 * _LEVEL_STEPS * before.cpu, 2 * _LEVEL_STEPS * now.cpu
+            self._given = [
+                sum_so_far + max(given - middle * capacity, 0) - max(then - middle * capacity, 0)
+                for sum_so_far, middle in zip(self._given, _MIDDLES, strict=True)
+            ]
+        if self._reserve.classes and before[1:] != now[1:]:
+            was, level = self._reserve.level(before.whole, before.cpu), self._reserve.level(now.whole, now.cpu)
+            if was != level:
+                self._able += self._reserve.served(level)
+                self._able -= self._reserve.served(was)
+        self._prices = None
+
+    def now(self) -> Market:
+        """Return the market for what is free now; the level is the nearest of its steps."""
+        workload = self._workload
+        expected = workload.expect_pods(sum(self._free_by_model)) * workload.cpu_of_cardless / workload.pods
+        wanted = 2 * _LEVEL_STEPS * expected
+        # The lower the level, the more they give.
+        level = 1.0 if expected <= 0 else bisect_left(self._given, -wanted, key=neg) / _LEVEL_STEPS
+        if not self._demand:
+            return Market(self._unwanted, level)
+        return Market(_scarcity_of(self._demand, self._free_by_model), level)
+
+    def reserve_prices(self) -> list[float]:
+        """Return by class what the reserve charges for it."""
+        if self._prices is None:
+            self._prices = self._reserve.prices(self._able, float(sum(self._free_by_model)))
+        return self._prices
 
 
-def find_level(free: Ints, capacity: Ints, amount: float) -> float:
-    """Return the level, 0 to 1, of their capacity to which nodes fall when the freest give until an amount is reached.
-
-    1 when nothing is wanted, 0 when there is not so much.
-    """
-    there = capacity > 0
-    level = free[there] / capacity[there]
-    order = np.argsort(-level)
-    level, free, capacity = level[order], free[there][order].cumsum(), capacity[there][order].cumsum()
-    # What the freest nodes give when they fall to the level of each of them: it grows from one to the next.
-    given = free - level * capacity
-    last = int(np.searchsorted(given, amount, "right")) - 1
-    if amount <= 0 or last < 0:
-        return 1.0
-    return float(np.clip((free[last] - amount) / capacity[last], 0.0, 1.0))
-
-
-def scarcity_of(demand: Mapping[frozenset[int], float], free_by_model: Ints) -> Points:
-    """Return by model how scarce it is; ``demand`` is the part of all demand that names each set of models."""
-    wanted = np.zeros(len(free_by_model))
-    for named, part in demand.items():
-        members = sorted(named)
-        wanted[members] += part * float(free_by_model.sum()) / max(float(free_by_model[members].sum()), WHOLE)
+def _scarcity_of(demand: Sequence[tuple[Sequence[int], float]], free_by_model: Sequence[int]) -> Points:
+    """Return by model how scarce it is; ``demand`` has models that are named together, and their part of all demand."""
+    wanted, free = np.zeros(len(free_by_model)), sum(free_by_model)
+    for named, part in demand:
+        wanted[named] += part * free / max(sum([free_by_model[model] for model in named]), WHOLE)
     return np.minimum(1.0, wanted**_POWER)

@@ -5,7 +5,7 @@ card is the smaller of its free memory and its free cores, as thousandths of the
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -49,6 +49,18 @@ class CardColumns(NamedTuple):
         packed = packed * (_MOST_MIB + 1) + np.clip(self.memory_mib, 0, _MOST_MIB)
         found: Ints = packed * 2 + self.unused
         return found
+
+
+class CardStates(Protocol):
+    """The states that cards are in, by number; see :class:`MeasuredCards`."""
+
+    @property
+    def whole(self) -> Flags:
+        """By state, whether nobody uses the card."""
+
+    @property
+    def supplied(self) -> Points:
+        """A row a state: what the card has for typical pods."""
 
 
 class CardValues(NamedTuple):

@@ -1,7 +1,7 @@
-"""What placing a pod on a node costs where cards have memory and cores, as far as it follows from that node alone.
+"""What placing a pod on a node costs, as far as it follows from that node alone.
 
-The numbers are those of ``node_cost`` where both are used alike. Arrays have a row a node and a column a card; what
-follows from the state of a card is looked up, so that thousands of nodes take few steps.
+Arrays have a row a node and a column a card; what follows from the state of a card is looked up, so that thousands of
+nodes take few steps.
 """
 
 from collections.abc import Callable
@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuloom.engine.scoring.fragmentation.measured_cards import CardValues, MeasuredCards
-from gpuloom.engine.scoring.fragmentation.node_cost import NOWHERE, WayCosts
-from gpuloom.engine.scoring.fragmentation.one_node_cost import OneNodeCosts
+from gpuloom.engine.scoring.fragmentation.measured_cards import CardStates, CardValues
+from gpuloom.engine.scoring.fragmentation.one_node_cost import NOWHERE, OneNodeCosts
 from gpuloom.engine.scoring.fragmentation.parameters import Parameters
 from gpuloom.engine.scoring.fragmentation.reserve import Reserve
 from gpuloom.engine.scoring.fragmentation.useless_share import Barred, Supply, UselessShare
@@ -23,6 +22,19 @@ _MOST_PAIRS = 1_000_000
 """So many pairs of a state of cards and of chances are worked out at once, 8 MB; beyond them nodes come in parts."""
 _FEW = 256
 """So many cards are looked at one by one in less time than it takes to find out which are alike."""
+
+
+class WayCosts(NamedTuple):
+    """One way to place pods of a shape on nodes.
+
+    cost   by node, thousandths of cards; NOWHERE where it is not possible
+    cards  a row a node: the cards that a pod gets, by index
+    loses  by node, the number of what the reserve loses
+    """
+
+    cost: Points
+    cards: Ints
+    loses: Ints
 
 
 class NodesAndPod(NamedTuple):
@@ -53,7 +65,7 @@ class MeasuredCosts:
     """Works out costs for some nodes at a time; remembers nothing of nodes."""
 
     def __init__(
-        self, cards: MeasuredCards, useless: UselessShare, workload: Workload, reserve: Reserve, weights: Parameters
+        self, cards: CardStates, useless: UselessShare, workload: Workload, reserve: Reserve, weights: Parameters
     ) -> None:
         self._cards = cards
         self._useless = useless
@@ -123,7 +135,7 @@ class MeasuredCosts:
     def _cost_each(self, on: NodesAndPod) -> Points:
         """Return what each card costs if only that one is taken, NOWHERE where it may not be."""
         weight, changed = self._weights.useless, on.changes.free
-        cost = self._of_cards(on)
+        cost = (on.changes.waste + weight * changed).take(on.states)
         # Of thousands of nodes, each array that is not made anew saves time.
         more = self._used_after_each(on)
         np.subtract(on.used[:, None], more, out=more)
@@ -135,13 +147,6 @@ class MeasuredCosts:
         cost += then
         cost[~on.fits] = NOWHERE
         return cost
-
-    def _of_cards(self, on: NodesAndPod) -> Points:
-        """Return what follows from each card alone."""
-        changes, weight = on.changes, self._weights.useless
-        if on.states.size <= _FEW:
-            return changes.waste.take(on.states) + weight * changes.free.take(on.states)
-        return (changes.waste + weight * changes.free).take(on.states)
 
     def _cost_together(self, on: NodesAndPod, each: Points, chosen: Ints) -> Points:
         """Return what several cards cost together, NOWHERE where one of them may not be taken."""

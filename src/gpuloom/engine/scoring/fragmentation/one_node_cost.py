@@ -9,13 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuloom.engine.scoring.fragmentation.measured_cards import MeasuredCards
-from gpuloom.engine.scoring.fragmentation.node_cost import NOWHERE
+from gpuloom.engine.scoring.fragmentation.measured_cards import CardStates
 from gpuloom.engine.scoring.fragmentation.parameters import Parameters
 from gpuloom.engine.scoring.fragmentation.reserve import NO_LOSS, Reserve
 from gpuloom.engine.scoring.fragmentation.useless_share import UselessShare
 from gpuloom.model.cards import Points
 
+NOWHERE = np.inf
+"""What a placement costs that is not possible."""
 _MOST_NUMBERS = 65_536
 """So many numbers are remembered: for a state with a row of chances one, and one for each that pods of several ask."""
 
@@ -73,7 +74,7 @@ class OneNodeCosts:
 
     def __init__(
         self,
-        cards: MeasuredCards,
+        cards: CardStates,
         useless: UselessShare,
         reserve: Reserve,
         weights: Parameters,

@@ -2,6 +2,13 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from gpuloom.model.cards import Ints, Points
+
+_AMPLE_CPU = 52_000
+"""Milli-cores for each card that only few nodes have."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
@@ -21,6 +28,11 @@ class Parameters:
     scarcity: float = 1.0
     spare_cpu: float
     reserve: float
+
+    def price_spare_cpu(self, capacity_cpu: Ints, cards: Ints) -> Points:
+        """Return what nodes charge for each thousandth of a card because they have much CPU for each card."""
+        per_card = capacity_cpu / np.maximum(cards, 1)
+        return self.spare_cpu * np.minimum(1.0, per_card / _AMPLE_CPU) ** 2
 
 
 ALL_PODS = Parameters(stranded=0.5, stranded_later=0.0, spare_cpu=0.0, reserve=0.01)

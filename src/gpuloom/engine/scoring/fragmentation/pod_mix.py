@@ -1,7 +1,8 @@
 """The pods that are to be expected, as they ask: shapes of pods with and without cards, counted."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from gpuloom.engine.scoring.fragmentation.workload import WHOLE, Amounts, Workload, WorkloadShape
@@ -68,10 +69,9 @@ class PodMix:
         mine = {shape: n for shape, n in self.counts.items() if not shape.cards or shape.vendor in {vendor, ANY_VENDOR}}
         if not any(shape.cards for shape in mine):
             return None
-        counts: dict[WorkloadShape, int] = {}
+        counts = Counter[WorkloadShape]()
         for shape, n in mine.items():
-            one = shape_of(shape, models, usual_mib) if shape.cards else WorkloadShape(shape.cpu_milli, 0, 0)
-            counts[one] = counts.get(one, 0) + n
+            counts[shape_of(shape, models, usual_mib) if shape.cards else WorkloadShape(shape.cpu_milli, 0, 0)] += n
         return Workload(_with_few_sizes(counts))
 
 
@@ -92,28 +92,18 @@ def _share_milli(amounts: Amounts, usual_mib: int) -> int:
 
 def _with_few_sizes(counts: Mapping[WorkloadShape, int]) -> Mapping[WorkloadShape, int]:
     """Return the same with the sizes of the rarest shares moved to the nearest size of those that are kept."""
-    by_size: dict[int, int] = {}
+    by_size = Counter[int]()
     for shape, n in counts.items():
         if shape.is_sharing:
-            by_size[shape.share_milli] = by_size.get(shape.share_milli, 0) + n
+            by_size[shape.share_milli] += n
     if len(by_size) <= MOST_SIZES:
         return counts
     kept = sorted(by_size, key=lambda size: (-by_size[size], size))[:MOST_SIZES]
-    found: dict[WorkloadShape, int] = {}
+    found = Counter[WorkloadShape]()
     for shape, n in counts.items():
-        size = min(kept, key=lambda size: (abs(size - shape.share_milli), size)) if shape.is_sharing else 0
-        moved = (
-            WorkloadShape(shape.cpu_milli, shape.cards, size, shape.models, shape.amounts)
-            if shape.is_sharing
-            else shape
-        )
-        found[moved] = found.get(moved, 0) + n
+        if shape.is_sharing:
+            nearest = min(kept, key=lambda size: (abs(size - shape.share_milli), size))
+            found[replace(shape, share_milli=nearest)] += n
+        else:
+            found[shape] += n
     return found
-
-
-def count_pods(shapes: Iterable[ExpectedShape]) -> PodMix:
-    """Count pods. Raises ValueError when there are none."""
-    counts: dict[ExpectedShape, int] = {}
-    for shape in shapes:
-        counts[shape] = counts.get(shape, 0) + 1
-    return PodMix(counts)

@@ -1,6 +1,7 @@
 """What it costs to break a node that could still take a pod of many whole cards."""
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -124,10 +125,9 @@ class Reserve:
 
 def _find_classes(workload: Workload) -> list[tuple[int, int]]:
     """Return cards and CPU of the classes of most pods, the smaller first among equals; the smallest comes first."""
-    pods: dict[tuple[int, int], int] = {}
+    pods = Counter[tuple[int, int]]()
     for shape, n in workload.counts.items():
         if shape.cards >= LEAST_CARDS:
-            of = shape.cards, shape.cpu_milli
-            pods[of] = pods.get(of, 0) + n
+            pods[shape.cards, shape.cpu_milli] += n
     commonest = sorted(pods, key=lambda of: (-pods[of], of))
     return sorted(commonest[:MOST_CLASSES])

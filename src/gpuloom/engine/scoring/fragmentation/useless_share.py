@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -22,10 +23,6 @@ class Supply(NamedTuple):
 
     cards: Points
     milli: Points
-
-    def less_whole(self, cards: int) -> "Supply":
-        """Return what is left once so many wholly free cards are taken."""
-        return Supply(self.cards - cards, self.milli - cards * WHOLE)
 
 
 class Barred(NamedTuple):
@@ -49,7 +46,10 @@ class UselessShare:
     the typical pods that ask for equally many cards and as much of each differ by model and CPU alone, so their
     probability is a step function of the free CPU, looked up in a table.
 
-    asked  what these pods ask of cards; columns are in this order
+    asked             what these pods ask of cards; columns are in this order
+    supplied_by_rest  by the rest of a card: whether it serves each that asks, then how much it adds to what that one
+                      can use
+    changes           returns by the rest of a card what changes in that once a share is taken from it
     """
 
     def __init__(self, typical: Sequence[tuple[WorkloadShape, float]], models: Sequence[str]) -> None:
@@ -61,11 +61,10 @@ class UselessShare:
         self._chances = _tabulate(with_cards, asked, models, self._steps)
         self._lines = self._chances.reshape(len(models) * (len(self._steps) + 1), len(asked))
         self._with_cards = sum(chance for _, chance in with_cards)
-        # By the rest of a card: whether it serves each that asks, then how much it adds to what that one can use.
         rests = np.arange(WHOLE + 1)[:, None]
         serves = (rests >= np.array([one.share_milli for one in asked], np.int64)).astype(np.float64)
-        self._supplied: Points = np.concatenate([serves, serves * rests], axis=1)
-        self._changes_by_share: dict[int, Points] = {}
+        self.supplied_by_rest: Points = np.concatenate([serves, serves * rests], axis=1)
+        self.changes = lru_cache(_MOST_SHARES)(self._change)
 
     def chances(self, model: Ints | int, cpu: Ints | int) -> Points:
         """Return a row a node: how likely pods, by what they ask of cards, accept it with so much free CPU.
@@ -96,30 +95,19 @@ class UselessShare:
 
     def supply(self, free_milli: Ints) -> Supply:
         """Return what cards with so much free supply, a row a node."""
-        return self.split(self.supplied(free_milli))
-
-    def supplied(self, free_milli: Ints) -> Points:
-        """Return the same in one row a node, to be kept and split later; one row for the cards of one node."""
-        found: Points = np.add.reduce(self._supplied[free_milli], axis=-2)
-        return found
+        return self.split(np.add.reduce(self.supplied_by_rest[free_milli], axis=-2))
 
     def supply_after_each(self, supply: Supply, free_milli: Ints, share_milli: int) -> Supply:
         """Return for each card what its node would supply once a share is taken from that card alone.
 
         A row a node, a column a card. Cards without enough room get numbers without meaning.
         """
-        more = self.split(self._changes(share_milli)[free_milli])
+        more = self.split(self.changes(share_milli)[free_milli])
         return Supply(supply.cards[:, None] + more.cards, supply.milli[:, None] + more.milli)
 
-    def _changes(self, share_milli: int) -> Points:
-        """Return by the rest of a card what changes in what it supplies once a share is taken from it."""
-        known = self._changes_by_share.get(share_milli)
-        if known is None:
-            if len(self._changes_by_share) >= _MOST_SHARES:
-                self._changes_by_share.clear()
-            left = np.maximum(np.arange(WHOLE + 1) - share_milli, 0)
-            known = self._changes_by_share[share_milli] = self._supplied[left] - self._supplied
-        return known
+    def _change(self, share_milli: int) -> Points:
+        left = np.maximum(np.arange(WHOLE + 1) - share_milli, 0)
+        return self.supplied_by_rest[left] - self.supplied_by_rest
 
     def split(self, supplied: Points) -> Supply:
         """Return the parts of rows of :meth:`supplied`."""

@@ -1,6 +1,7 @@
 """A workload: which shapes of pods come how often, and what policies ask about them together."""
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -127,10 +128,10 @@ class Workload:
 
     def sharing_sizes(self, least: int) -> dict[int, int]:
         """Return how many pods ask for a part of one card, by its thousandths, from the least size of interest."""
-        sizes: dict[int, int] = {}
+        sizes = Counter[int]()
         for shape, n in self.counts.items():
             if shape.cards == 1 and least <= shape.share_milli < WHOLE:
-                sizes[shape.share_milli] = sizes.get(shape.share_milli, 0) + n
+                sizes[shape.share_milli] += n
         return dict(sorted(sizes.items()))
 
     def demand_by_models(self) -> dict[frozenset[str], float]:
@@ -141,14 +142,6 @@ class Workload:
                 named = shape.accepted
                 parts[named] = parts.get(named, 0.0) + shape.demand_milli * n / self.demand_milli
         return parts
-
-
-def count_shapes(shapes: Iterable[WorkloadShape]) -> Workload:
-    """Count pods. Raises ValueError when there are none."""
-    counts: dict[WorkloadShape, int] = {}
-    for shape in shapes:
-        counts[shape] = counts.get(shape, 0) + 1
-    return Workload(counts)
 
 
 def _commonest(item: tuple[WorkloadShape, int]) -> tuple[int, int, int, int, str, tuple[Amounts, ...]]:
