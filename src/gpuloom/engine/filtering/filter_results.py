@@ -31,7 +31,8 @@ from gpuloom.engine.scoring.card_order import SortKey, sort_key
 from gpuloom.engine.scoring.policy import NodesToRank
 from gpuloom.engine.scoring.ranking import UNFIT
 from gpuloom.engine.scoring.weights import Weights
-from gpuloom.engine.state.card_table import CardTable
+from gpuloom.engine.state.bounded_dict import BoundedDict
+from gpuloom.engine.state.card_table import NEVER, CardTable
 from gpuloom.model.cards import CardNumbers, Ints, RuleCodes, Scores
 from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal, refuse_node
@@ -47,7 +48,7 @@ class _Refusals:
     """Refusals by position of the node; equal ones are one object, so that few texts are ever made."""
 
     by_node: dict[int, Refusal] = field(default_factory=dict)
-    by_column: dict[bytes, Refusal] = field(default_factory=dict)
+    by_column: BoundedDict[bytes, Refusal] = field(default_factory=lambda: BoundedDict(_MOST_COLUMNS))
     by_counts: dict[tuple[tuple[int, int], ...], Refusal] = field(default_factory=dict)
     too_few_cards: Refusal = field(default_factory=lambda: refuse_node(Reason.NODE_INSUFFICIENT_DEVICE))
 
@@ -56,10 +57,12 @@ class _Refusals:
 class _NodeResults:
     """A node's cards as they were filtered one by one.
 
-    static   what the rules say that usage does not change
-    results  what all rules say
+    requirements  what the request needs of each
+    static        what the rules say that usage does not change
+    results       what all rules say
     """
 
+    requirements: list[RequestNumbers]
     cards: list[CardNumbers | None]
     static: list[int]
     results: list[int]
@@ -92,20 +95,18 @@ class FilterResults:
         self._rules = compiled.rules
         self._card_only = card_only
         self._required: RequestColumns
-        self._requirements: dict[int, list[RequestNumbers]] = {}
-        self._by_node: dict[int, _NodeResults] = {}
-        self._keyed: dict[
+        self._by_node: BoundedDict[int, _NodeResults] = BoundedDict(_MOST_NODES)
+        self._keyed: BoundedDict[
             tuple[int, tuple[SortKey, ...], Weights], list[tuple[CardNumbers | None, tuple[Any, ...]]]
-        ] = {}
+        ] = BoundedDict(_MOST_NODES)
         self._asked: Sequence[tuple[int, Rejects]] = ()
         self._static: RuleCodes | None = None
         self._refusals = _Refusals()
-        self._registrations = -1
-        self._mark = -1
+        self._seen = NEVER
 
-    def refresh(self, table: CardTable) -> None:
-        """Bring the results up to date with the table."""
-        changed = table.changed_since(self._mark, self._registrations)
+    def begin(self, table: CardTable) -> bool:
+        """Bring the results up to date as far as that is quick; tell whether :meth:`finish` has very much left."""
+        changed = table.changed_since(self._seen)
         if changed is None:
             self._read_registered(table)
             self._filter_all(table)
@@ -114,8 +115,9 @@ class FilterResults:
         else:
             for position in changed:
                 self._filter_node(table, position)
-        self._mark = table.change_log.mark
+        self._seen = table.version
         self._rank_by_fragmentation(table)
+        return False
 
     def _rank_by_fragmentation(self, table: CardTable, *, is_anew: bool = False) -> None:
         """Rank the nodes that fit, where what a pod costs there follows from all nodes.
@@ -125,11 +127,6 @@ class FilterResults:
         if self.ranks_by_fragmentation is not None:
             ranks = self.ranks.copy() if is_anew else self.ranks
             self.ranks = self.ranks_by_fragmentation.rank(table, self._required, self.column, ranks)
-
-    def begin(self, table: CardTable) -> bool:
-        """Bring the results up to date as far as that is quick; tell whether :meth:`finish` has something left."""
-        self.refresh(table)
-        return False
 
     def finish(self, table: CardTable) -> Iterator[None]:  # noqa: ARG002 - families with hooks need it
         """Do what is left, step by step."""
@@ -153,12 +150,7 @@ class FilterResults:
 
     def requirements(self, position: int, rows: slice) -> list[RequestNumbers]:
         """Return what the request needs of a node's cards, one by one."""
-        requirements = self._requirements.get(position)
-        if requirements is None:
-            if len(self._requirements) >= _MOST_NODES:
-                self._requirements.clear()
-            requirements = self._requirements[position] = list(self._required.one_by_one(rows))
-        return requirements
+        return self._recall_node(position, rows).requirements
 
     def sort_keys(
         self, table: CardTable, position: int, places: Sequence[int], order: tuple[SortKey, ...], weights: Weights
@@ -166,9 +158,7 @@ class FilterResults:
         """Return what some of a node's cards are tried by; only that of cards that changed is worked out anew."""
         cards, requirements = table.cards_of(position), self.requirements(position, table.rows_of(position))
         keyed = self._keyed.get((position, order, weights))
-        if keyed is None or len(keyed) != len(cards):
-            if len(self._keyed) >= _MOST_NODES:
-                self._keyed.clear()
+        if keyed is None:
             keyed = self._keyed[position, order, weights] = [(None, ())] * len(cards)
         for at in places:
             if keyed[at][0] is not cards[at]:
@@ -182,14 +172,12 @@ class FilterResults:
     def _read_registered(self, table: CardTable) -> None:
         """Work out anew what follows from what nodes registered, and forget what was remembered of them."""
         self._required = make_request_columns(self._compiled, table, self.equivalence_class)
-        self._requirements.clear()
         self._keyed.clear()
         self._by_node.clear()
         self._refusals = _Refusals()
         mattering = select_applicable(self._rules.by_usage, self._required)
         self._asked = [(position, rule.rejects) for position, rule in mattering]
         self._static = self._filter_static(table)
-        self._registrations = table.registrations
 
     def _filter_all(self, table: CardTable, changed: set[int] | None = None) -> None:
         """Ask about all cards as columns; ``changed`` are the nodes that may be other than before, None for all."""
@@ -216,11 +204,10 @@ class FilterResults:
 
     def _filter_node(self, table: CardTable, position: int) -> None:
         rows = table.rows_of(position)
-        cards, requirements = table.cards_of(position), self.requirements(position, rows)
         known = self._recall_node(position, rows)
-        for at, card in enumerate(cards):
+        for at, card in enumerate(table.cards_of(position)):
             if card is not known.cards[at]:
-                code = first_rejection_of_card(known.static[at], filter_card(card, requirements[at], self._asked))
+                code = first_rejection_of_card(known.static[at], filter_card(card, known.requirements[at], self._asked))
                 known.cards[at], known.results[at] = card, code
                 self.column[rows.start + at] = code
                 self.looks += 1
@@ -260,11 +247,10 @@ class FilterResults:
         """Return which of a node's cards were filtered as they are, none at first."""
         known = self._by_node.get(position)
         if known is None:
-            if len(self._by_node) >= _MOST_NODES:
-                self._by_node.clear()
-            nobody: list[CardNumbers | None] = [None] * (rows.stop - rows.start)
-            static = [0] * len(nobody) if self._static is None else self._static[rows].tolist()
-            known = self._by_node[position] = _NodeResults(nobody, static, static.copy())
+            requirements = list(self._required.one_by_one(rows))
+            static = [0] * len(requirements) if self._static is None else self._static[rows].tolist()
+            nobody: list[CardNumbers | None] = [None] * len(requirements)
+            known = self._by_node[position] = _NodeResults(requirements, nobody, static, static.copy())
         return known
 
     def _refuse(self, table: CardTable, position: int) -> Refusal:
@@ -274,8 +260,6 @@ class FilterResults:
         column = self.column[rows].tobytes()
         refusal = self._refusals.by_column.get(column)
         if refusal is None:
-            if len(self._refusals.by_column) >= _MOST_COLUMNS:
-                self._refusals.by_column.clear()
             refusal = self._refusals.by_column[column] = self._count(column)
         return refusal
 

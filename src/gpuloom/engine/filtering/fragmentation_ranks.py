@@ -17,7 +17,7 @@ from gpuloom.engine.scoring.fragmentation.node_cost import NOWHERE, WayCosts
 from gpuloom.engine.scoring.fragmentation.one_node_cost import NodeAndPod, OneWay
 from gpuloom.engine.scoring.fragmentation.pod_mix import ExpectedShape, shape_of
 from gpuloom.engine.scoring.ranking import UNFIT
-from gpuloom.engine.state.card_table import CardTable
+from gpuloom.engine.state.card_table import NEVER, CardTable
 from gpuloom.engine.state.lru_cache import LruCache
 from gpuloom.model.cards import Flags, Ints, Points, RuleCodes, Scores
 from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
@@ -55,7 +55,8 @@ class FragmentationRanks:
         self.view = view
         self._request = request
         self._cpu_milli = cpu_milli
-        self._generation = self._mark = self._market_changes = -1
+        self._generation = self._market_changes = -1
+        self._seen = NEVER
         self._ranked: Scores = np.zeros(0, np.float32)
         self._steps: Points = np.zeros(0)
         self._answers: LruCache[tuple[tuple[bytes, int, int], bytes], tuple[OneWay, OneWay]] = LruCache(_MOST_ANSWERS)
@@ -105,14 +106,14 @@ class FragmentationRanks:
         """Work out what changed; return the nodes that did, None if all ranks are to be put together anew."""
         view = self.view
         view.refresh(table)
-        changed = table.change_log.since(self._mark) if self._generation == view.generation else None
-        self._mark = table.change_log.mark
+        changed = table.changed_since(self._seen) if self._generation == view.generation else None
+        self._seen = table.version
         if changed is None:
             self._begin(required)
             self._renew(slice(None), column)
             positions = []
         else:
-            positions = sorted(set(changed))
+            positions = sorted(changed)
             if len(positions) > FEW:
                 self._renew(np.array(positions, np.int64), column)
             elif positions:

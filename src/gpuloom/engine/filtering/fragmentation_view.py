@@ -23,7 +23,8 @@ from gpuloom.engine.scoring.fragmentation.running_market import NodeInMarket, Ru
 from gpuloom.engine.scoring.fragmentation.useless_share import Supply, UselessShare
 from gpuloom.engine.scoring.fragmentation.usual_mix import USUAL_MIX
 from gpuloom.engine.scoring.fragmentation.workload import Workload
-from gpuloom.engine.state.card_table import NO_NODE, CardTable
+from gpuloom.engine.state.bounded_dict import BoundedDict
+from gpuloom.engine.state.card_table import NEVER, NO_NODE, CardTable
 from gpuloom.model.cards import UNDIVIDED, CardNumbers, Cards, Flags, Ints, Points, RuleCodes
 from gpuloom.vendors.profile import Profile
 
@@ -58,24 +59,24 @@ class FragmentationView:
     def __init__(self, profile: Profile) -> None:
         self._word = profile.word
         self._counts_cores = not profile.fit.bits
-        self._marks: tuple[int, int, int] | None = None
-        self._mark = -1
+        self._outlook: tuple[int, int] | None = None
+        self._seen = NEVER
         self.weights = PODS_WITH_CARDS
         self.generation = self.market_changes = self.looks = self.readings = 0
-        self._read_before: dict[int, list[CardNumbers]] = {}
+        self._read_before: BoundedDict[int, list[CardNumbers]] = BoundedDict(MOST_READ)
         self._unsupplied: set[int] = set()
         self._known = Market(np.zeros(0), 1.0)
 
     def refresh(self, table: CardTable) -> None:
         """Bring the columns up to date."""
-        marks = (id(table.outlook), table.outlook.version, table.registrations)
-        changed = table.change_log.since(self._mark) if marks == self._marks else None
+        outlook = id(table.outlook), table.outlook.version
+        changed = table.changed_since(self._seen) if outlook == self._outlook else None
         if changed is None or len(self.cards) > MOST_STATES:
             self._begin(table)
-            self._marks = marks
+            self._outlook = outlook
         elif changed:
-            self._catch_up(table, sorted(set(changed)))
-        self._mark = table.change_log.mark
+            self._catch_up(table, sorted(changed))
+        self._seen = table.version
 
     def _catch_up(self, table: CardTable, changed: list[int]) -> None:
         """Read nodes that changed: few of them one by one where that is enough, all others together."""
@@ -186,8 +187,6 @@ class FragmentationView:
 
     def remember_node(self, position: int, cards: list[CardNumbers]) -> None:
         """Remember the cards of a node as they were read."""
-        if len(self._read_before) >= MOST_READ and position not in self._read_before:
-            self._read_before.clear()
         self._read_before[position] = cards[: self.counts[position]]
 
     def _number_one(self, position: int, at: int, card: CardNumbers) -> int:

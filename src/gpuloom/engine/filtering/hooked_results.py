@@ -21,6 +21,7 @@ from gpuloom.engine.filtering.hook_calls import (
 from gpuloom.engine.filtering.rules import filter_cards
 from gpuloom.engine.request.demand import PlacementPreferences
 from gpuloom.engine.scoring.ranking import UNFIT
+from gpuloom.engine.state.bounded_dict import BoundedDict
 from gpuloom.engine.state.card_table import CardTable
 from gpuloom.model.card_matrix import NO_CARD, CardMatrix, Chosen
 from gpuloom.model.cards import Ints, Points, RuleCodes, Scores
@@ -63,26 +64,20 @@ class HookedResults(FilterResults):
         card_only: CardOnlyResults,
     ) -> None:
         super().__init__(equivalence_class, compiled, card_only)
-        self._patterns: dict[tuple[bytes, bytes, int, bool], Refusal] = {}
+        self._patterns: BoundedDict[tuple[bytes, bytes, int, bool], Refusal] = BoundedDict(_MOST_PATTERNS)
         self._unranked: Ints = np.zeros(0, np.int64)
-        self._answers: dict[int, _Answer] = {}
+        self._answers: BoundedDict[int, _Answer] = BoundedDict(_MOST_ANSWERS)
         self._chosen_cards: dict[int, list[int]] = {}
 
-    def refresh(self, table: CardTable) -> None:
-        """Bring the results up to date with the table."""
-        super().refresh(table)
-        for _ in self.finish(table):
-            pass
-
     def begin(self, table: CardTable) -> bool:
-        """Bring the results up to date as far as that is quick; tell whether :meth:`finish` has something left."""
-        super().refresh(table)
+        """Bring the results up to date as far as that is quick; tell whether :meth:`finish` has very much left."""
+        super().begin(table)
         return len(self._unranked) > MOST_RANKED
 
     def finish(self, table: CardTable) -> Iterator[None]:
         """Rank the nodes that are left, some in each step. One that changes meanwhile is looked at again later."""
         # With other cards in the table all begins anew.
-        while len(self._unranked) and self._registrations == table.registrations:
+        while len(self._unranked) and table.changed_since(self._seen) is not None:
             some, self._unranked = self._unranked[:MOST_RANKED], self._unranked[MOST_RANKED:]
             self.ranks[some] = self._rank(table, some)
             self._rank_by_fragmentation(table, is_anew=True)
@@ -139,8 +134,6 @@ class HookedResults(FilterResults):
         state = table.state_of(position)
         answer = self._answers.get(state)
         if answer is None:
-            if len(self._answers) >= _MOST_ANSWERS:
-                self._answers.clear()
             answer = self._answers[state] = self._ask(table, position)
         return answer
 
@@ -194,8 +187,6 @@ class HookedResults(FilterResults):
         key = (self.column[rows].tobytes(), table.cards.index[rows].tobytes(), *asks)
         found = self._patterns.get(key)
         if found is None:
-            if len(self._patterns) >= _MOST_PATTERNS:
-                self._patterns.clear()
             matrix = self._make_matrix(table, np.array([position]))
             found = self._patterns[key] = explain_refusal(self._compiled, matrix, 0, self.equivalence_class.request)
         return found
