@@ -13,7 +13,7 @@ import numpy as np
 from gpuloom.engine.filtering.fragmentation_view import FEW, FragmentationView
 from gpuloom.engine.scoring.fragmentation.chooser import ROUNDED, STEP, count_steps
 from gpuloom.engine.scoring.fragmentation.measured_cost import NodesAndPod
-from gpuloom.engine.scoring.fragmentation.node_cost import NOWHERE, WayCosts
+from gpuloom.engine.scoring.fragmentation.node_cost import NOWHERE
 from gpuloom.engine.scoring.fragmentation.one_node_cost import NodeAndPod, OneWay
 from gpuloom.engine.scoring.fragmentation.pod_mix import ExpectedShape, shape_of
 from gpuloom.engine.scoring.ranking import UNFIT
@@ -156,7 +156,8 @@ class FragmentationRanks:
             which, fits = enough if isinstance(which, slice) else which[enough], fits[enough]
         # There may be nodes without any card: nothing is cheapest on them.
         if fits.size:
-            self._note(which, view.costs.ways(self._put_before(which, fits)))
+            for at, way in enumerate(view.costs.ways(self._put_before(which, fits))):
+                self._cost[at, which], self._cards[at, which], self._loses[at, which] = way
 
     def _put_before(self, which: slice | Ints, fits: Flags) -> NodesAndPod:
         view, cpu = self.view, self.view.cpu[which]
@@ -174,10 +175,6 @@ class FragmentationRanks:
             model=view.model[which],
             cards=self._request.cards,
         )
-
-    def _note(self, which: slice | Ints, ways: tuple[WayCosts, WayCosts]) -> None:
-        for at, way in enumerate(ways):
-            self._cost[at, which], self._cards[at, which], self._loses[at, which] = way
 
     def _recall(self, positions: list[int], column: RuleCodes) -> None:
         """Remember what a pod costs on nodes from others that were the same, or work it out one by one."""

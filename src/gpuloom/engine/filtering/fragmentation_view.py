@@ -5,6 +5,8 @@ registered other cards or other pods are to be expected. Everything follows from
 not from how they came to be so: a copy of a cluster decides as the cluster does.
 """
 
+from typing import Any
+
 import numpy as np
 
 from gpuloom.engine.scoring.fragmentation.card_value import waste_of_rests
@@ -25,7 +27,7 @@ from gpuloom.engine.scoring.fragmentation.usual_mix import USUAL_MIX
 from gpuloom.engine.scoring.fragmentation.workload import Workload
 from gpuloom.engine.state.bounded_dict import BoundedDict
 from gpuloom.engine.state.card_table import NEVER, NO_NODE, CardTable
-from gpuloom.model.cards import UNDIVIDED, CardNumbers, Cards, Flags, Ints, Points, RuleCodes
+from gpuloom.model.cards import UNDIVIDED, CardFacts, CardNumbers, Cards, Ints, Number, Points, RuleCodes
 from gpuloom.vendors.profile import Profile
 
 MOST_CARDS = 64
@@ -143,7 +145,16 @@ class FragmentationView:
         rows = self.rows[positions][there]
         states = np.zeros(there.shape, np.int64)
         states[there] = self.number(rows, table.cards.rows(rows))
-        self._note(table, positions, states)
+        self.states[positions] = states
+        self.free[positions] = self.cards.free[states].sum(axis=1)
+        self.whole[positions] = self.cards.whole[states].sum(axis=1)
+        cpu = [table.outlook.cpu(table.names[position]) for position in positions.tolist()]
+        self.cpu[positions] = [max(one.free, 0) for one in cpu]
+        self.capacity[positions] = [one.capacity for one in cpu]
+        a_card = self.capacity[positions] / np.maximum(there.sum(axis=1), 1)
+        self._spare[positions] = self.weights.spare_cpu * np.minimum(1.0, a_card / _AMPLE_CPU) ** 2
+        self._unsupplied.difference_update(positions.tolist())
+        self._find_supply(positions)
 
     def number(self, rows: Ints, cards: Cards) -> Ints:
         """Return the numbers of the states of cards that stand in these rows of the table, used as is said here."""
@@ -192,7 +203,7 @@ class FragmentationView:
     def _number_one(self, position: int, at: int, card: CardNumbers) -> int:
         return self.cards.number_one(
             self._size.item(self._first_rows[position] + at),
-            card.count - card.used_slots if _can_serve_alone(card) else 0,
+            card.count - card.used_slots if _can_serve(card) else 0,
             card.total_cores - card.used_cores if self._counts_cores else 0,
             card.total_memory_mib - card.used_memory_mib,
             unused=card.used_slots == 0,
@@ -238,19 +249,6 @@ class FragmentationView:
         self._supplied[at] = supplied = self.costs.supplied(self.states[at])
         self._used[at] = self.costs.used_of(self.costs.split(supplied), self.model.item(at), self.cpu.item(at))
 
-    def _note(self, table: CardTable, positions: Ints, states: Ints) -> None:
-        """Take the states of cards of nodes, and what follows from them and from the CPU of the nodes."""
-        self.states[positions] = states
-        self.free[positions] = self.cards.free[states].sum(axis=1)
-        self.whole[positions] = self.cards.whole[states].sum(axis=1)
-        cpu = [table.outlook.cpu(table.names[position]) for position in positions.tolist()]
-        self.cpu[positions] = [max(one.free, 0) for one in cpu]
-        self.capacity[positions] = [one.capacity for one in cpu]
-        a_card = self.capacity[positions] / np.maximum(self.there[positions].sum(axis=1), 1)
-        self._spare[positions] = self.weights.spare_cpu * np.minimum(1.0, a_card / _AMPLE_CPU) ** 2
-        self._unsupplied.difference_update(positions.tolist())
-        self._find_supply(positions)
-
     def _cores_of(self, cards: Cards) -> Ints:
         """Return the cores of cards, 0 where they cannot be counted as an amount."""
         return cards.total_cores if self._counts_cores else np.zeros(len(cards), np.int64)
@@ -292,11 +290,6 @@ def find_usual_mib(table: CardTable) -> int:
     return max(zip(times.tolist(), amounts.tolist(), strict=True), default=(0, 0))[1]
 
 
-def _can_serve_alone(card: CardNumbers) -> bool:
-    return bool(card.healthy) and not card.cordoned and card.division == UNDIVIDED
-
-
-def _can_serve(cards: Cards) -> Flags:
+def _can_serve(cards: CardFacts[Number]) -> Any:
     """Say which cards may serve anybody in parts of any size."""
-    usable: Flags = (cards.healthy != 0) & (cards.cordoned == 0) & (cards.division == UNDIVIDED)
-    return usable
+    return (cards.healthy != 0) & (cards.cordoned == 0) & (cards.division == UNDIVIDED)

@@ -13,7 +13,6 @@ from gpuloom.engine.filtering.hook_calls import (
     choose_cards,
     explain_refusal,
     make_matrix,
-    make_matrix_of_node,
     make_terms,
     mark_unserved,
     score_extra,
@@ -23,6 +22,7 @@ from gpuloom.engine.request.demand import PlacementPreferences
 from gpuloom.engine.scoring.ranking import UNFIT
 from gpuloom.engine.state.bounded_dict import BoundedDict
 from gpuloom.engine.state.card_table import CardTable
+from gpuloom.engine.state.node_batch import lay_out_one
 from gpuloom.model.card_matrix import NO_CARD, CardMatrix, Chosen
 from gpuloom.model.cards import Ints, Points, RuleCodes, Scores
 from gpuloom.model.refusal import Refusal
@@ -146,9 +146,12 @@ class HookedResults(FilterResults):
         fitting = len(column) - int(np.count_nonzero(column))
         if not fitting:
             return _Answer(column, 0, [], _NOTHING)
-        facts = table.facts[table.facts_of.item(position)]
+        _, there = lay_out_one(len(cards))
+        facts, row = [table.facts[table.facts_of.item(position)]], (None, slice(None))
         columns, extra = self._choose(
-            make_matrix_of_node(self._compiled, self._preferences, cards, required, column, facts)
+            make_matrix(
+                self._compiled, self._preferences, cards.rows(row), required.rows(row), column[row], there, facts
+            )
         )
         return _Answer(column, fitting, columns[columns != NO_CARD].tolist(), extra[0])
 

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import chain, count
+from itertools import count
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -94,8 +94,7 @@ class Reservation(msgspec.Struct, frozen=True, gc=False):
         """Whether the pod was given parts of divided cards."""
         if only := find_only(self.shares):
             return bool(self.instances) or "[" in only[1].uuid
-        given = chain.from_iterable(self.shares.values())
-        return bool(self.instances) or any("[" in share.uuid for shares in given for share in shares)
+        return bool(self.instances) or any("[" in share.uuid for share, _ in self.each_share())
 
     def each_share(self) -> Iterator[tuple[Share, bool]]:
         """Give every share, container by container, and whether it is still held: those of init containers end."""
