@@ -1,7 +1,6 @@
 """The filter results of the equivalence classes that were asked about last."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from gpuloom.engine.filtering.card_only_results import CardOnlyResults
 from gpuloom.engine.filtering.compiled_profile import CompiledProfile
@@ -20,18 +19,13 @@ MOST_CLASSES = 128
 """A class takes about 140 KB at 5,000 nodes of eight cards, 460 KB if it asks by percentage."""
 
 
-@dataclass(slots=True)
 class FilterCache:
     """Remembers filter results by equivalence class."""
 
-    compiled: CompiledProfile
-    _card_only: CardOnlyResults = field(init=False)
-    _view: FragmentationView = field(init=False)
-    _by_class: LruCache[EquivalenceClass, FilterResults] = field(default_factory=lambda: LruCache(MOST_CLASSES))
-
-    def __post_init__(self) -> None:
-        self._card_only = CardOnlyResults(self.compiled.rules)
-        self._view = FragmentationView(self.compiled.profile)
+    def __init__(self, compiled: CompiledProfile) -> None:
+        self.compiled = compiled
+        self._by_class: LruCache[EquivalenceClass, FilterResults] = LruCache(MOST_CLASSES)
+        self.forget_all()
 
     def all(self) -> tuple[FilterResults, ...]:
         """Return what is remembered; the class asked about last comes last."""
@@ -56,7 +50,8 @@ class FilterCache:
     def forget_all(self) -> None:
         """Forget everything; the next decisions look at all cards again."""
         self._by_class.clear()
-        self.__post_init__()
+        self._card_only = CardOnlyResults(self.compiled.rules)
+        self._view = FragmentationView(self.compiled.profile)
 
     def look(self, table: CardTable, equivalence_class: EquivalenceClass, *, ranks: bool = True) -> FilterResults:
         """Return the results for a class without remembering them; see :meth:`recall`."""

@@ -18,6 +18,7 @@ from gpuloom.engine.filtering.card_only_results import CardOnlyResults
 from gpuloom.engine.filtering.compiled_profile import CompiledProfile
 from gpuloom.engine.filtering.equivalence_class import EquivalenceClass
 from gpuloom.engine.filtering.fragmentation_ranks import FragmentationRanks
+from gpuloom.engine.filtering.hook_calls import mark_unserved
 from gpuloom.engine.filtering.per_card_request import make_request_columns
 from gpuloom.engine.filtering.rules import (
     Rejects,
@@ -33,6 +34,7 @@ from gpuloom.engine.scoring.ranking import UNFIT
 from gpuloom.engine.scoring.weights import Weights
 from gpuloom.engine.state.bounded_dict import BoundedDict
 from gpuloom.engine.state.card_table import NEVER, CardTable
+from gpuloom.engine.state.seen_cards import SeenCards
 from gpuloom.model.cards import CardNumbers, Ints, RuleCodes, Scores
 from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal, refuse_node
@@ -51,21 +53,6 @@ class _Refusals:
     by_column: BoundedDict[bytes, Refusal] = field(default_factory=lambda: BoundedDict(_MOST_COLUMNS))
     by_counts: dict[tuple[tuple[int, int], ...], Refusal] = field(default_factory=dict)
     too_few_cards: Refusal = field(default_factory=lambda: refuse_node(Reason.NODE_INSUFFICIENT_DEVICE))
-
-
-@dataclass(slots=True)
-class _NodeResults:
-    """A node's cards as they were filtered one by one.
-
-    requirements  what the request needs of each
-    static        what the rules say that usage does not change
-    results       what all rules say
-    """
-
-    requirements: list[RequestNumbers]
-    cards: list[CardNumbers | None]
-    static: list[int]
-    results: list[int]
 
 
 class FilterResults:
@@ -95,7 +82,8 @@ class FilterResults:
         self._rules = compiled.rules
         self._card_only = card_only
         self._required: RequestColumns
-        self._by_node: BoundedDict[int, _NodeResults] = BoundedDict(_MOST_NODES)
+        self._seen_cards = SeenCards(_MOST_NODES)
+        self._requirements: BoundedDict[int, list[RequestNumbers]] = BoundedDict(_MOST_NODES)
         self._keyed: BoundedDict[
             tuple[int, tuple[SortKey, ...], Weights], list[tuple[CardNumbers | None, tuple[Any, ...]]]
         ] = BoundedDict(_MOST_NODES)
@@ -150,7 +138,10 @@ class FilterResults:
 
     def requirements(self, position: int, rows: slice) -> list[RequestNumbers]:
         """Return what the request needs of a node's cards, one by one."""
-        return self._recall_node(position, rows).requirements
+        found = self._requirements.get(position)
+        if found is None:
+            found = self._requirements[position] = list(self._required.one_by_one(rows))
+        return found
 
     def sort_keys(
         self, table: CardTable, position: int, places: Sequence[int], order: tuple[SortKey, ...], weights: Weights
@@ -173,7 +164,8 @@ class FilterResults:
         """Work out anew what follows from what nodes registered, and forget what was remembered of them."""
         self._required = make_request_columns(self._compiled, table, self.equivalence_class)
         self._keyed.clear()
-        self._by_node.clear()
+        self._requirements.clear()
+        self._seen_cards.clear()
         self._refusals = _Refusals()
         mattering = select_applicable(self._rules.by_usage, self._required)
         self._asked = [(position, rule.rejects) for position, rule in mattering]
@@ -190,9 +182,11 @@ class FilterResults:
             self._refusals.by_node.pop(position, None)
 
     def _filter_static(self, table: CardTable) -> RuleCodes | None:
-        """Return what the rules say that usage does not change, None where they reject no card."""
-        rules = select_applicable(self._rules.static, self._required)
-        return filter_cards(table.cards, self._required, rules) if rules else None
+        """Return what the rules, and the vendor, say that usage does not change, None where that rejects no card."""
+        rules, columns = select_applicable(self._rules.static, self._required), self._required.vendor_columns
+        if not rules and (columns is None or not columns.unserved.any()):
+            return None
+        return mark_unserved(filter_cards(table.cards, self._required, rules), self._required)
 
     def _sum_up(self, table: CardTable, changed: set[int] | None) -> None:  # noqa: ARG002 - families with hooks need it
         """Work out for all nodes what follows from the column."""
@@ -203,15 +197,17 @@ class FilterResults:
         self.ranks = np.where(enough, self.rank_nodes(table, scores, nodes), UNFIT)
 
     def _filter_node(self, table: CardTable, position: int) -> None:
-        rows = table.rows_of(position)
-        known = self._recall_node(position, rows)
-        for at, card in enumerate(table.cards_of(position)):
-            if card is not known.cards[at]:
-                code = first_rejection_of_card(known.static[at], filter_card(card, known.requirements[at], self._asked))
-                known.cards[at], known.results[at] = card, code
-                self.column[rows.start + at] = code
-                self.looks += 1
-        self.fitting[position] = fitting = known.results.count(0)
+        rows, cards, fitting = table.rows_of(position), table.cards_of(position), self.fitting.item(position)
+        requirements = self.requirements(position, rows)
+        changed = self._seen_cards.note(position, cards)
+        for at in changed:
+            row, code = rows.start + at, filter_card(cards[at], requirements[at], self._asked)
+            if self._static is not None:
+                code = first_rejection_of_card(self._static.item(row), code)
+            fitting += (code == 0) - (self.column.item(row) == 0)
+            self.column[row] = code
+        self.looks += len(changed)
+        self.fitting[position] = fitting
         enough = fitting >= self.equivalence_class.request.cards
         score = table.node_scores[position]
         self.ranks[position] = self.rank_nodes(table, score, position) if enough else UNFIT
@@ -235,23 +231,11 @@ class FilterResults:
 
     def remember_node(self, table: CardTable, position: int) -> None:
         """Remember a node as it was filtered before a pod is placed on it: then only cards that change are read."""
-        if position in self._by_node:
-            return
-        rows, cards = table.rows_of(position), table.cards_of(position)
-        known = self._recall_node(position, rows)
-        known.cards[:], known.results[:] = cards, self.column[rows].tolist()
-        if self.ranks_by_fragmentation is not None:
-            self.ranks_by_fragmentation.view.remember_node(position, cards)
-
-    def _recall_node(self, position: int, rows: slice) -> _NodeResults:
-        """Return which of a node's cards were filtered as they are, none at first."""
-        known = self._by_node.get(position)
-        if known is None:
-            requirements = list(self._required.one_by_one(rows))
-            static = [0] * len(requirements) if self._static is None else self._static[rows].tolist()
-            nobody: list[CardNumbers | None] = [None] * len(requirements)
-            known = self._by_node[position] = _NodeResults(requirements, nobody, static, static.copy())
-        return known
+        if position not in self._seen_cards:
+            cards = table.cards_of(position)
+            self._seen_cards.note(position, cards)
+            if self.ranks_by_fragmentation is not None:
+                self.ranks_by_fragmentation.view.remember_node(position, cards)
 
     def _refuse(self, table: CardTable, position: int) -> Refusal:
         rows = table.rows_of(position)

@@ -25,8 +25,8 @@ from gpuloom.engine.scoring.fragmentation.running_market import NodeInMarket, Ru
 from gpuloom.engine.scoring.fragmentation.useless_share import Supply, UselessShare
 from gpuloom.engine.scoring.fragmentation.usual_mix import USUAL_MIX
 from gpuloom.engine.scoring.fragmentation.workload import Workload
-from gpuloom.engine.state.bounded_dict import BoundedDict
 from gpuloom.engine.state.card_table import NEVER, NO_NODE, CardTable
+from gpuloom.engine.state.seen_cards import SeenCards
 from gpuloom.model.cards import UNDIVIDED, CardFacts, CardNumbers, Cards, Ints, Number, Points, RuleCodes
 from gpuloom.vendors.profile import Profile
 
@@ -65,7 +65,7 @@ class FragmentationView:
         self._seen = NEVER
         self.weights = PODS_WITH_CARDS
         self.generation = self.market_changes = self.looks = self.readings = 0
-        self._read_before: BoundedDict[int, list[CardNumbers]] = BoundedDict(MOST_READ)
+        self._seen_cards = SeenCards(MOST_READ)
         self._unsupplied: set[int] = set()
         self._known = Market(np.zeros(0), 1.0)
 
@@ -96,7 +96,7 @@ class FragmentationView:
 
     def _begin(self, table: CardTable) -> None:
         self.generation += 1
-        self._read_before.clear()
+        self._seen_cards.clear()
         self._unsupplied.clear()
         count = len(table.names)
         self.rows, self.there = table.lay_out(np.arange(count))
@@ -139,8 +139,6 @@ class FragmentationView:
     def _read(self, table: CardTable, positions: Ints) -> None:
         """Read nodes together."""
         self.readings += 1
-        for position in positions.tolist() if self._read_before else ():
-            self._read_before.pop(position, None)
         there = self.there[positions]
         rows = self.rows[positions][there]
         states = np.zeros(there.shape, np.int64)
@@ -176,11 +174,10 @@ class FragmentationView:
         count = self.counts[position]
         if not count or cpu.capacity != self.capacity.item(position):
             return False
-        cards, before = table.cards_of(position), self._read_before.get(position)
-        places = [at for at in range(count) if before is None or cards[at] is not before[at]]
+        cards = table.cards_of(position)
+        places = self.remember_node(position, cards)
         self.looks += len(places)
         found = [self._number_one(position, at, cards[at]) for at in places]
-        self.remember_node(position, cards)
         was = NodeInMarket(self.free.item(position), self.whole.item(position), self.cpu.item(position))
         free, whole = was.free, was.whole
         states, measured = self.states, self.cards
@@ -196,9 +193,9 @@ class FragmentationView:
         self._market.change(self.model.item(position), cpu.capacity, was, now)
         return True
 
-    def remember_node(self, position: int, cards: list[CardNumbers]) -> None:
-        """Remember the cards of a node as they were read."""
-        self._read_before[position] = cards[: self.counts[position]]
+    def remember_node(self, position: int, cards: list[CardNumbers]) -> list[int]:
+        """Remember the cards of a node as they are read now; return the places of those that were others before."""
+        return self._seen_cards.note(position, cards[: self.counts[position]])
 
     def _number_one(self, position: int, at: int, card: CardNumbers) -> int:
         return self.cards.number_one(

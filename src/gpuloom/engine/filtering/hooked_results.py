@@ -14,7 +14,6 @@ from gpuloom.engine.filtering.hook_calls import (
     explain_refusal,
     make_matrix,
     make_terms,
-    mark_unserved,
     score_extra,
 )
 from gpuloom.engine.filtering.rules import filter_cards
@@ -90,12 +89,6 @@ class HookedResults(FilterResults):
 
     def _few(self, table: CardTable) -> int:  # noqa: ARG002 - one by one takes as long in any table
         return _FEW
-
-    def _filter_static(self, table: CardTable) -> RuleCodes | None:
-        static = super()._filter_static(table)
-        if self._required.vendor_columns is None or not self._required.vendor_columns.unserved.any():
-            return static
-        return mark_unserved(np.zeros(len(table.cards), np.uint8) if static is None else static, self._required)
 
     def _sum_up(self, table: CardTable, changed: set[int] | None) -> None:
         """Count what fits; nodes that may be other than before are ranked later, see :meth:`finish`."""

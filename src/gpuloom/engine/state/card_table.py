@@ -272,7 +272,8 @@ class CardTable:
     def write_usage(self, node: str, usages: Mapping[str, Usage]) -> None:
         """Set what is used of some cards of a node; cards that the table does not have are ignored."""
         position = self.positions[node]
-        rows, plain = self.rows_of(position), self._prepare_change(position)
+        rows, plain = self.rows_of(position), self._plain.get(position)
+        self._keep_for_snapshots(position)
         for uuid, usage in usages.items():
             row = self._rows.find(rows, uuid)
             if row is not None:
@@ -283,8 +284,7 @@ class CardTable:
                     plain.use(row - rows.start, usage)
         if self._has_groups:
             sum_groups(self.cards.rows(rows))
-        elif plain is not None:
-            self._plain[position] = plain
+            self._plain.pop(position, None)
         self._summarize(position)
 
     def write_partitions(self, node: str, partitions: Mapping[str, Partition], faulty: set[str]) -> None:
@@ -401,13 +401,16 @@ class CardTable:
         found: NDArray[_Integer] = sums[self.ends[nodes]] - sums[self.starts[nodes]]
         return found
 
-    def _prepare_change(self, position: int) -> NodeScalars | None:
-        """Let those who read the table as it was keep what is about to change; return its plain numbers until now."""
+    def _prepare_change(self, position: int) -> None:
+        """Forget a node's plain numbers, and let those who read the table as it was keep what is about to change."""
+        self._plain.pop(position, None)
+        self._keep_for_snapshots(position)
+
+    def _keep_for_snapshots(self, position: int) -> None:
         # Nearly always there is no snapshot, and going through a weak set costs more than asking.
         if self._snapshots:
             for snapshot in self._snapshots:
                 snapshot.keep(position)
-        return self._plain.pop(position, None)
 
 
 __all__ = ["NEVER", "NO_NODE", "CardTable", "NodeCards", "Version"]
