@@ -7,7 +7,7 @@ never another set of rules, and they make a decision independent of the size of 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,28 +33,31 @@ from gpuloom.engine.scoring.policy import NodesToRank
 from gpuloom.engine.scoring.ranking import UNFIT
 from gpuloom.engine.scoring.weights import Weights
 from gpuloom.engine.state.bounded_dict import BoundedDict
-from gpuloom.engine.state.card_table import NEVER, CardTable
+from gpuloom.engine.state.card_table import NEVER, CardTable, Version
 from gpuloom.engine.state.seen_cards import SeenCards
 from gpuloom.model.cards import CardNumbers, Ints, RuleCodes, Scores
 from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal, refuse_node
 from gpuloom.model.request_columns import RequestColumns, RequestNumbers
 
-_MOST_COLUMNS = 4096
+_MOST_PATTERNS = 4096
+_KeysOf = tuple[int, tuple[SortKey, ...], Weights]
+"""The position of a node, and the order in which its cards are to be tried."""
 _MOST_NODES = 128
 """Decisions go to few nodes at a time, and what is remembered of a node is quickly found again."""
 
 
 @dataclass(slots=True)
 class _Refusals:
-    """Refusals by position of the node; equal ones are one object, so that few texts are ever made."""
+    """Refusals by node and by what rules say of its cards; equal ones are one object, so that few texts are made."""
 
     by_node: dict[int, Refusal] = field(default_factory=dict)
-    by_column: BoundedDict[bytes, Refusal] = field(default_factory=lambda: BoundedDict(_MOST_COLUMNS))
+    by_pattern: BoundedDict[Hashable, Refusal] = field(default_factory=lambda: BoundedDict(_MOST_PATTERNS))
     by_counts: dict[tuple[tuple[int, int], ...], Refusal] = field(default_factory=dict)
     too_few_cards: Refusal = field(default_factory=lambda: refuse_node(Reason.NODE_INSUFFICIENT_DEVICE))
 
 
+@dataclass(eq=False)
 class FilterResults:
     """The results of the rules for all cards and one equivalence class.
 
@@ -65,32 +68,25 @@ class FilterResults:
     ranks_by_fragmentation  what ranks nodes where that follows from all of them, None where the policy does it alone
     """
 
-    def __init__(
-        self,
-        equivalence_class: EquivalenceClass,
-        compiled: CompiledProfile,
-        card_only: CardOnlyResults,
-    ) -> None:
-        self.equivalence_class = equivalence_class
-        self._compiled = compiled
-        self.column: RuleCodes = np.zeros(0, np.uint8)
-        self.fitting: NDArray[np.int32] = np.zeros(0, np.int32)
-        self.ranks: Scores = np.zeros(0, np.float32)
-        self.refits = 0
-        self.looks = 0
-        self.ranks_by_fragmentation: FragmentationRanks | None = None
-        self._rules = compiled.rules
-        self._card_only = card_only
-        self._required: RequestColumns
-        self._seen_cards = SeenCards(_MOST_NODES)
-        self._requirements: BoundedDict[int, list[RequestNumbers]] = BoundedDict(_MOST_NODES)
-        self._keyed: BoundedDict[
-            tuple[int, tuple[SortKey, ...], Weights], list[tuple[CardNumbers | None, tuple[Any, ...]]]
-        ] = BoundedDict(_MOST_NODES)
-        self._asked: Sequence[tuple[int, Rejects]] = ()
-        self._static: RuleCodes | None = None
-        self._refusals = _Refusals()
-        self._seen = NEVER
+    equivalence_class: EquivalenceClass
+    _compiled: CompiledProfile
+    _card_only: CardOnlyResults
+    column: RuleCodes = field(default_factory=lambda: np.zeros(0, np.uint8))
+    fitting: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+    ranks: Scores = field(default_factory=lambda: np.zeros(0, np.float32))
+    refits: int = 0
+    looks: int = 0
+    ranks_by_fragmentation: FragmentationRanks | None = None
+    _required: RequestColumns = field(init=False)
+    _seen_cards: SeenCards = field(default_factory=lambda: SeenCards(_MOST_NODES))
+    _requirements: BoundedDict[int, list[RequestNumbers]] = field(default_factory=lambda: BoundedDict(_MOST_NODES))
+    _keyed: BoundedDict[_KeysOf, list[tuple[CardNumbers | None, tuple[Any, ...]]]] = field(
+        default_factory=lambda: BoundedDict(_MOST_NODES)
+    )
+    _asked: Sequence[tuple[int, Rejects]] = ()
+    _static: RuleCodes | None = None
+    _refusals: _Refusals = field(default_factory=_Refusals)
+    _seen: Version = NEVER
 
     def begin(self, table: CardTable) -> bool:
         """Bring the results up to date as far as that is quick; tell whether :meth:`finish` has very much left."""
@@ -126,13 +122,13 @@ class FilterResults:
 
     def refuse(self, table: CardTable, positions: Ints) -> list[Refusal]:
         """Return why nodes cannot serve, counted from the column alone; equal refusals are one object."""
-        known, by_column = self._refusals.by_node, self._refusals.by_column
+        known, by_pattern = self._refusals.by_node, self._refusals.by_pattern
         places = positions.tolist()
         missing = [position for position in places if position not in known]
         # Where nothing is known yet these are all nodes, and very few of them say anything new.
         column, at = self.column.tobytes(), np.fromiter(missing, np.int64, len(missing))
         for position, start, end in zip(missing, table.starts[at].tolist(), table.ends[at].tolist(), strict=True):
-            said = by_column.get(column[start:end]) if end - start >= self.equivalence_class.request.cards else None
+            said = by_pattern.get(column[start:end]) if end - start >= self.equivalence_class.request.cards else None
             known[position] = said or self._refuse(table, position)
         return [known[position] for position in places]
 
@@ -167,7 +163,7 @@ class FilterResults:
         self._requirements.clear()
         self._seen_cards.clear()
         self._refusals = _Refusals()
-        mattering = select_applicable(self._rules.by_usage, self._required)
+        mattering = select_applicable(self._compiled.rules.by_usage, self._required)
         self._asked = [(position, rule.rejects) for position, rule in mattering]
         self._static = self._filter_static(table)
 
@@ -175,7 +171,7 @@ class FilterResults:
         """Ask about all cards as columns; ``changed`` are the nodes that may be other than before, None for all."""
         self._card_only.refresh(table, self._required)
         said = self._card_only.column if self._static is None else first_rejection(self._static, self._card_only.column)
-        self.column = filter_cards(table.cards, self._required, self._rules.by_request_and_usage, said)
+        self.column = filter_cards(table.cards, self._required, self._compiled.rules.by_request_and_usage, said)
         self._sum_up(table, changed)
         self.refits += len(table.positions)
         for position in changed or ():
@@ -183,7 +179,7 @@ class FilterResults:
 
     def _filter_static(self, table: CardTable) -> RuleCodes | None:
         """Return what the rules, and the vendor, say that usage does not change, None where that rejects no card."""
-        rules, columns = select_applicable(self._rules.static, self._required), self._required.vendor_columns
+        rules, columns = select_applicable(self._compiled.rules.static, self._required), self._required.vendor_columns
         if not rules and (columns is None or not columns.unserved.any()):
             return None
         return mark_unserved(filter_cards(table.cards, self._required, rules), self._required)
@@ -242,9 +238,9 @@ class FilterResults:
         if self.equivalence_class.request.cards > rows.stop - rows.start and not self._may_divide(table, rows):
             return self._refusals.too_few_cards
         column = self.column[rows].tobytes()
-        refusal = self._refusals.by_column.get(column)
+        refusal = self._refusals.by_pattern.get(column)
         if refusal is None:
-            refusal = self._refusals.by_column[column] = self._count(column)
+            refusal = self._refusals.by_pattern[column] = self._count(column)
         return refusal
 
     def _may_divide(self, table: CardTable, rows: slice) -> bool:
@@ -257,6 +253,6 @@ class FilterResults:
             by_reason: Counter[Reason] = Counter()
             for position, count in counts:
                 fits = Reason.ALLOCATED_CARDS_INSUFFICIENT_REQUEST
-                by_reason[self._rules.reason(position) if position else fits] += count
+                by_reason[self._compiled.rules.reason(position) if position else fits] += count
             refusal = self._refusals.by_counts[counts] = Refusal(by_reason, len(column))
         return refusal

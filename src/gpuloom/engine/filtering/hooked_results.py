@@ -1,13 +1,10 @@
 """Filter results where single cards do not decide: a vendor's hooks choose cards on all nodes at once."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from gpuloom.engine.filtering.card_only_results import CardOnlyResults
-from gpuloom.engine.filtering.compiled_profile import CompiledProfile
-from gpuloom.engine.filtering.equivalence_class import EquivalenceClass
 from gpuloom.engine.filtering.filter_results import FilterResults
 from gpuloom.engine.filtering.hook_calls import (
     choose_cards,
@@ -29,7 +26,6 @@ from gpuloom.model.request_columns import RequestColumns
 
 _FEW = 4
 """Up to so many nodes that changed are asked about one by one, 0.02 to 0.15 ms each; more of them together."""
-_MOST_PATTERNS = 4096
 _MOST_CHOSEN = 1024
 """Nodes that changed are those to which the next pods go, and what they would get there is known."""
 MOST_RANKED = 256
@@ -53,20 +49,13 @@ class _Answer:
     extra: np.float64
 
 
+@dataclass(eq=False)
 class HookedResults(FilterResults):
     """The filter results for one equivalence class of a vendor with hooks."""
 
-    def __init__(
-        self,
-        equivalence_class: EquivalenceClass,
-        compiled: CompiledProfile,
-        card_only: CardOnlyResults,
-    ) -> None:
-        super().__init__(equivalence_class, compiled, card_only)
-        self._patterns: BoundedDict[tuple[bytes, bytes, int, bool], Refusal] = BoundedDict(_MOST_PATTERNS)
-        self._unranked: Ints = np.zeros(0, np.int64)
-        self._answers: BoundedDict[int, _Answer] = BoundedDict(_MOST_ANSWERS)
-        self._chosen_cards: dict[int, list[int]] = {}
+    _unranked: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    _answers: BoundedDict[int, _Answer] = field(default_factory=lambda: BoundedDict(_MOST_ANSWERS))
+    _chosen_cards: BoundedDict[int, list[int]] = field(default_factory=lambda: BoundedDict(_MOST_CHOSEN))
 
     def begin(self, table: CardTable) -> bool:
         """Bring the results up to date as far as that is quick; tell whether :meth:`finish` has very much left."""
@@ -107,7 +96,6 @@ class HookedResults(FilterResults):
 
     def _read_registered(self, table: CardTable) -> None:
         super()._read_registered(table)
-        self._patterns.clear()
         self._answers.clear()
 
     def _filter_node(self, table: CardTable, position: int) -> None:
@@ -116,8 +104,6 @@ class HookedResults(FilterResults):
         self.fitting[position] = answer.fitting
         score = np.float32(table.node_scores[position] + answer.extra)
         self.ranks[position] = self.rank_nodes(table, score, position) if answer.given else UNFIT
-        if len(self._chosen_cards) >= _MOST_CHOSEN:
-            self._chosen_cards.clear()
         self._chosen_cards[position] = answer.given
         self.refits += 1
         self._refusals.by_node.pop(position, None)
@@ -135,7 +121,7 @@ class HookedResults(FilterResults):
         rows = table.rows_of(position)
         cards, required = table.cards.rows(rows), self._required.rows(rows)
         said = None if self._static is None else self._static[rows]
-        column = filter_cards(cards, required, self._rules.by_usage, said)
+        column = filter_cards(cards, required, self._compiled.rules.by_usage, said)
         fitting = len(column) - int(np.count_nonzero(column))
         if not fitting:
             return _Answer(column, 0, [], _NOTHING)
@@ -181,8 +167,10 @@ class HookedResults(FilterResults):
         vendor_columns, first = self._required.vendor_columns, rows.start
         asks = self._required.cards_at(first), vendor_columns is not None and bool(vendor_columns.unserved[first])
         key = (self.column[rows].tobytes(), table.cards.index[rows].tobytes(), *asks)
-        found = self._patterns.get(key)
+        found = self._refusals.by_pattern.get(key)
         if found is None:
             matrix = self._make_matrix(table, np.array([position]))
-            found = self._patterns[key] = explain_refusal(self._compiled, matrix, 0, self.equivalence_class.request)
+            found = self._refusals.by_pattern[key] = explain_refusal(
+                self._compiled, matrix, 0, self.equivalence_class.request
+            )
         return found

@@ -38,12 +38,14 @@ class ClusterState(ReservedState):
         books = self._books.fork(nodes)
         fork = ClusterState(_NO_VENDORS, books)
         fork.catalog, fork.outlook = self.catalog, self.outlook.fork()
-        words_of = self._words_of.items() if nodes is None else list(self._words_on(nodes))
-        there = self._states.keys() if nodes is None else frozenset[str]().union(*(words for _, words in words_of))
+        words_of, there = self._words_of, set(self._states)
+        if nodes is not None:
+            words_of = {node: self._words_of[node] for node in nodes if node in self._words_of}
+            there = set[str]().union(*words_of.values())
         for word, state in self._states.items():
             if word in there or state.remembers(nodes or ()):
                 fork._states[word] = fork._join(state.fork(nodes, books))
-        for node, words in words_of:
+        for node, words in words_of.items():
             fork._set_words(node, words)
         if self._late is not None:
             fork._late = dict(self._late)
@@ -56,9 +58,6 @@ class ClusterState(ReservedState):
         """Let a vendor's cards know of those of others."""
         state.table.peers, state.table.outlook = self._peers, self.outlook
         return state
-
-    def _words_on(self, nodes: Iterable[str]) -> Iterator[tuple[str, set[str]]]:
-        return ((node, self._words_of[node]) for node in nodes if node in self._words_of)
 
     def __getitem__(self, word: str) -> VendorState:
         """Return the cards of one vendor; where a fork has none of them, it gets to know the vendor now."""
