@@ -9,8 +9,9 @@ _Value = TypeVar("_Value")
 class BoundedDict(dict[_Key, _Value]):
     """Holds so many values at most: one more, and all others are forgotten. It is to be filled by ``[]`` alone."""
 
+    __slots__ = ("_most",)
+
     def __init__(self, most: int) -> None:
-        super().__init__()
         self._most = most
 
     def __setitem__(self, key: _Key, value: _Value) -> None:
