@@ -63,9 +63,6 @@ class Closings:
             fork.put(closing)
         return fork
 
-    def __len__(self) -> int:
-        return len(self._by_holder)
-
     def __iter__(self) -> Iterator[Closing]:
         return iter(self._by_holder.values())
 
