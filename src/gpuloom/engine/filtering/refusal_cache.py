@@ -1,6 +1,5 @@
 """Why no node served, remembered for pods that fit nowhere: they come again and again, mostly without a change."""
 
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -29,7 +28,7 @@ class _Remembered:
 class RefusalCache:
     """Remembers refusals of all nodes of a table. What it returns is shared, and must not be changed."""
 
-    _remembered: deque[_Remembered] = field(default_factory=lambda: deque(maxlen=MOST_REMEMBERED))
+    _remembered: list[_Remembered] = field(default_factory=list)
 
     def recall(
         self, table: CardTable, results: FilterResults, candidates: Candidates, closed: Mapping[str, Refusal]
@@ -62,7 +61,7 @@ class RefusalCache:
         if self._are_all(table, candidates):
             others = [one for one in self._remembered if one.results is not results or one.closed != closed]
             one = _Remembered(results, table.version, dict(closed), refusals)
-            self._remembered = deque([*others, one], maxlen=MOST_REMEMBERED)
+            self._remembered = [*others, one][-MOST_REMEMBERED:]
 
     @staticmethod
     def _are_all(table: CardTable, candidates: Candidates) -> bool:
