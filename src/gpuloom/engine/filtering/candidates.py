@@ -51,13 +51,12 @@ class Candidates:
         """
         if names is not None and names is not table.names:
             return self._rank_as_before(table.names, ranks, policy, names)
-        known, found = self.known, ranks[self.where] if len(ranks) == len(table.names) else None
-        if found is None:
+        known, where = self.known, self.where
+        if len(ranks) != len(table.names):
             # A node that came later has no rank.
-            known = known[known < len(ranks)]
-            found = ranks[known]
+            known = where = known[known < len(ranks)]
         # A slice is a view: the ranks as they are now must outlast later changes.
-        found = found.copy() if found.base is not None else found
+        found = ranks[where].copy() if isinstance(where, slice) else ranks[where]
         return Ranking(table.names, known, found, candidates=len(self), policy=policy)
 
     def _rank_as_before(

@@ -24,7 +24,7 @@ class ClusterState(ReservedState):
         self.outlook = Outlook()
         self._words_of: dict[str, set[str]] = {}
         self._peers: dict[str, list[CardTable]] = {}
-        self._states = {profile.word: self._make_state(profile.word) for profile in catalog}
+        self._states = {profile.word: self._join(VendorState(profile, self._books)) for profile in catalog}
         self._across: dict[tuple[str, str], tuple[tuple[int, int], Ints]] = {}
         # Cards that the tables show as they were, None while they are kept up to date.
         self._late: dict[CardKey, None] | None = None
@@ -51,9 +51,6 @@ class ClusterState(ReservedState):
             fork._late = dict(self._late)
         return fork
 
-    def _make_state(self, word: str) -> VendorState:
-        return self._join(VendorState(self.catalog[word], self._books))
-
     def _join(self, state: VendorState) -> VendorState:
         """Let a vendor's cards know of those of others."""
         state.table.peers, state.table.outlook = self._peers, self.outlook
@@ -62,7 +59,7 @@ class ClusterState(ReservedState):
     def __getitem__(self, word: str) -> VendorState:
         """Return the cards of one vendor; where a fork has none of them, it gets to know the vendor now."""
         if word not in self._states:
-            self._states[word] = self._make_state(word)
+            self._states[word] = self._join(VendorState(self.catalog[word], self._books))
         return self._states[word]
 
     @property

@@ -330,6 +330,4 @@ def sum_by_card(reservation: Reservation, by_vendor: Mapping[str, Mapping[str, U
 
 def _name_parts(reservation: Reservation) -> Iterable[CardKey]:
     """Name the cards of which parts are listed: a share of them may be missing."""
-    if not reservation.instances:
-        return ()
     return [(reservation.node, ANY_VENDOR, part.gpu_uuid) for part in reservation.instances]
