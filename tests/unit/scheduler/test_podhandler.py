@@ -188,7 +188,7 @@ async def test_who_takes_charge_has_scored_all_nodes_before_the_first_decision(
     for number in range(1000):
         state.cluster.register(f"n{number}", "NVIDIA", NodeCards((card("GPU-0"),)))
     gate.note_listed()
-    monkeypatch.setattr("gpuloom.engine.state.card_table.score_node", None)
+    monkeypatch.setattr("gpuloom.engine.state.node_scores.score_node", None)
     wanted = pod(name="p", gpu=1, gpumem=1000)
     assert state.pod_scheduler.decide(state.read_demands(wanted), [f"n{number}" for number in range(1000)]).node == "n0"
 

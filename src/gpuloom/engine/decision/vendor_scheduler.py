@@ -9,8 +9,6 @@ from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.filtering.candidates import Candidates, look_up, look_up_among
 from gpuloom.engine.filtering.compiled_profile import CompiledProfile
 from gpuloom.engine.filtering.filter_cache import FilterCache
-from gpuloom.engine.filtering.filter_results import FilterResults
-from gpuloom.engine.filtering.hooked_results import HookedResults
 from gpuloom.engine.filtering.refusal_cache import RefusalCache
 from gpuloom.engine.placement.placement_cache import PlacementCaches
 from gpuloom.engine.request.demand import Demand
@@ -41,8 +39,7 @@ class VendorScheduler:
 
     def __post_init__(self) -> None:
         self.index = NameIndex(self.state.table.names)
-        make = HookedResults if self.compiled.is_hooked else FilterResults
-        self.filter_cache = FilterCache(self.compiled, make)
+        self.filter_cache = FilterCache(self.compiled)
 
     @property
     def profile(self) -> Profile:

@@ -1,9 +1,8 @@
 """The nodes that a decision may choose from, as positions in the card table."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress, repeat
-from typing import overload
 
 import numpy as np
 
@@ -39,7 +38,7 @@ class Candidates:
     """
 
     known: Ints
-    unknown: Sequence[str]
+    unknown: Collection[str]
     where: Ints | slice
 
     def __len__(self) -> int:
@@ -52,13 +51,12 @@ class Candidates:
         """
         if names is not None and names is not table.names:
             return self._rank_as_before(table.names, ranks, policy, names)
-        known, found = self.known, ranks[self.where] if len(ranks) == len(table.names) else None
-        if found is None:
+        known, where = self.known, self.where
+        if len(ranks) != len(table.names):
             # A node that came later has no rank.
-            known = known[known < len(ranks)]
-            found = ranks[known]
+            known = where = known[known < len(ranks)]
         # A slice is a view: the ranks as they are now must outlast later changes.
-        found = found.copy() if found.base is not None else found
+        found = ranks[where].copy() if isinstance(where, slice) else ranks[where]
         return Ranking(table.names, known, found, candidates=len(self), policy=policy)
 
     def _rank_as_before(
@@ -71,8 +69,8 @@ class Candidates:
         return Ranking(before, known, ranks[known], candidates=len(self), policy=policy)
 
 
-class _Unread(Sequence[str]):
-    """Some names of a list by their places in it; the list is read when somebody wants one of them."""
+class _Unread(Collection[str]):
+    """Some names of a list by their places in it; the list is read when somebody wants them."""
 
     def __init__(self, names: NodeNames, places: Ints) -> None:
         self._names = names
@@ -81,17 +79,11 @@ class _Unread(Sequence[str]):
     def __len__(self) -> int:
         return len(self._places)
 
-    @overload
-    def __getitem__(self, at: int) -> str: ...
-
-    @overload
-    def __getitem__(self, at: slice) -> list[str]: ...
-
-    def __getitem__(self, at: int | slice) -> str | list[str]:
-        return list(self)[at]
-
     def __iter__(self) -> Iterator[str]:
         return map(self._names.all().__getitem__, self._places.tolist()) if len(self) else iter(())
+
+    def __contains__(self, name: object) -> bool:
+        return name in set(self)
 
 
 def look_up(table: CardTable, names: Sequence[str]) -> Candidates:

@@ -1,7 +1,6 @@
 """The filter results of the equivalence classes that were asked about last."""
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 
 from gpuloom.engine.filtering.card_only_results import CardOnlyResults
 from gpuloom.engine.filtering.compiled_profile import CompiledProfile
@@ -9,6 +8,7 @@ from gpuloom.engine.filtering.equivalence_class import EquivalenceClass
 from gpuloom.engine.filtering.filter_results import FilterResults
 from gpuloom.engine.filtering.fragmentation_ranks import FragmentationRanks
 from gpuloom.engine.filtering.fragmentation_view import FragmentationView
+from gpuloom.engine.filtering.hooked_results import HookedResults
 from gpuloom.engine.filtering.stranded import StrandedByNode, list_stranded
 from gpuloom.engine.scoring.fragmentation.workload import WHOLE
 from gpuloom.engine.scoring.fragmentation_policy import FragmentationPolicy
@@ -19,22 +19,13 @@ MOST_CLASSES = 128
 """A class takes about 140 KB at 5,000 nodes of eight cards, 460 KB if it asks by percentage."""
 
 
-@dataclass(slots=True)
 class FilterCache:
-    """Remembers filter results by equivalence class.
+    """Remembers filter results by equivalence class."""
 
-    make  makes the results of a new class, empty as yet
-    """
-
-    compiled: CompiledProfile
-    make: Callable[[EquivalenceClass, CompiledProfile, CardOnlyResults], FilterResults] = FilterResults
-    _card_only: CardOnlyResults = field(init=False)
-    _view: FragmentationView = field(init=False)
-    _by_class: LruCache[EquivalenceClass, FilterResults] = field(default_factory=lambda: LruCache(MOST_CLASSES))
-
-    def __post_init__(self) -> None:
-        self._card_only = CardOnlyResults(self.compiled.rules)
-        self._view = FragmentationView(self.compiled.profile)
+    def __init__(self, compiled: CompiledProfile) -> None:
+        self.compiled = compiled
+        self._by_class: LruCache[EquivalenceClass, FilterResults] = LruCache(MOST_CLASSES)
+        self.forget_all()
 
     def all(self) -> tuple[FilterResults, ...]:
         """Return what is remembered; the class asked about last comes last."""
@@ -59,7 +50,8 @@ class FilterCache:
     def forget_all(self) -> None:
         """Forget everything; the next decisions look at all cards again."""
         self._by_class.clear()
-        self.__post_init__()
+        self._card_only = CardOnlyResults(self.compiled.rules)
+        self._view = FragmentationView(self.compiled.profile)
 
     def look(self, table: CardTable, equivalence_class: EquivalenceClass, *, ranks: bool = True) -> FilterResults:
         """Return the results for a class without remembering them; see :meth:`recall`."""
@@ -67,9 +59,6 @@ class FilterCache:
 
     def recall(self, table: CardTable, equivalence_class: EquivalenceClass, *, ranks: bool = True) -> FilterResults:
         """Return the results for a class, up to date; without ``ranks`` the ranks of some nodes may be missing."""
-        if equivalence_class.selector.names_uuids:
-            # A pod that names cards is hardly followed by others that name the same.
-            return self.look(table, equivalence_class, ranks=ranks)
         return _bring_up(self._find(equivalence_class), table, ranks=ranks)
 
     def begin(self, table: CardTable, equivalence_class: EquivalenceClass) -> Iterator[None] | None:
@@ -81,20 +70,23 @@ class FilterCache:
 
     def settle(self, table: CardTable, equivalence_class: EquivalenceClass) -> FilterResults | None:
         """Return what :meth:`recall` does if that is quick, None otherwise: then :meth:`begin` has the steps."""
-        if equivalence_class.selector.names_uuids:
-            return self.look(table, equivalence_class)
         results = self._find(equivalence_class)
-        if results.begin(table):
+        is_slow = results.begin(table)
+        if is_slow and not equivalence_class.selector.names_uuids:
             return None
         for _ in results.finish(table):
             pass
         return results
 
     def _find(self, equivalence_class: EquivalenceClass) -> FilterResults:
+        if equivalence_class.selector.names_uuids:
+            # A pod that names cards is hardly followed by others that name the same.
+            return self._make(equivalence_class)
         return self._by_class.recall(equivalence_class, lambda: self._make(equivalence_class))
 
     def _make(self, equivalence_class: EquivalenceClass) -> FilterResults:
-        results = self.make(equivalence_class, self.compiled, self._card_only)
+        make = HookedResults if self.compiled.is_hooked else FilterResults
+        results = make(equivalence_class, self.compiled, self._card_only)
         policy = equivalence_class.node_policy
         if isinstance(policy, FragmentationPolicy):
             results.ranks_by_fragmentation = FragmentationRanks(self._view, equivalence_class.request, policy.cpu_milli)
@@ -103,8 +95,8 @@ class FilterCache:
 
 def _bring_up(results: FilterResults, table: CardTable, *, ranks: bool) -> FilterResults:
     """Bring results up to date; ranks may take much longer than what they follow from."""
+    results.begin(table)
     if ranks:
-        results.refresh(table)
-    else:
-        results.begin(table)
+        for _ in results.finish(table):
+            pass
     return results

@@ -7,7 +7,7 @@ never another set of rules, and they make a decision independent of the size of 
 """
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,6 +18,7 @@ from gpuloom.engine.filtering.card_only_results import CardOnlyResults
 from gpuloom.engine.filtering.compiled_profile import CompiledProfile
 from gpuloom.engine.filtering.equivalence_class import EquivalenceClass
 from gpuloom.engine.filtering.fragmentation_ranks import FragmentationRanks
+from gpuloom.engine.filtering.hook_calls import mark_unserved
 from gpuloom.engine.filtering.per_card_request import make_request_columns
 from gpuloom.engine.filtering.rules import (
     Rejects,
@@ -30,40 +31,32 @@ from gpuloom.engine.filtering.rules import (
 from gpuloom.engine.scoring.card_order import SortKey, sort_key
 from gpuloom.engine.scoring.ranking import UNFIT
 from gpuloom.engine.scoring.weights import Weights
-from gpuloom.engine.state.card_table import CardTable
+from gpuloom.engine.state.bounded_dict import BoundedDict
+from gpuloom.engine.state.card_table import NEVER, CardTable, Version
+from gpuloom.engine.state.seen_cards import SeenCards
 from gpuloom.model.cards import CardNumbers, Ints, RuleCodes, Scores
 from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal, refuse_node
 from gpuloom.model.request_columns import RequestColumns, RequestNumbers
 
-_MOST_COLUMNS = 4096
+_MOST_PATTERNS = 4096
+_KeysOf = tuple[int, tuple[SortKey, ...], Weights]
+"""The position of a node, and the order in which its cards are to be tried."""
 _MOST_NODES = 128
 """Decisions go to few nodes at a time, and what is remembered of a node is quickly found again."""
 
 
 @dataclass(slots=True)
 class _Refusals:
-    """Refusals by position of the node; equal ones are one object, so that few texts are ever made."""
+    """Refusals by node and by what rules say of its cards; equal ones are one object, so that few texts are made."""
 
     by_node: dict[int, Refusal] = field(default_factory=dict)
-    by_column: dict[bytes, Refusal] = field(default_factory=dict)
+    by_pattern: BoundedDict[Hashable, Refusal] = field(default_factory=lambda: BoundedDict(_MOST_PATTERNS))
     by_counts: dict[tuple[tuple[int, int], ...], Refusal] = field(default_factory=dict)
     too_few_cards: Refusal = field(default_factory=lambda: refuse_node(Reason.NODE_INSUFFICIENT_DEVICE))
 
 
-@dataclass(slots=True)
-class _NodeResults:
-    """A node's cards as they were filtered one by one.
-
-    static   what the rules say that usage does not change
-    results  what all rules say
-    """
-
-    cards: list[CardNumbers | None]
-    static: list[int]
-    results: list[int]
-
-
+@dataclass(eq=False)
 class FilterResults:
     """The results of the rules for all cards and one equivalence class.
 
@@ -74,37 +67,29 @@ class FilterResults:
     ranks_by_fragmentation  what ranks nodes where that follows from all of them, None where the policy does it alone
     """
 
-    def __init__(
-        self,
-        equivalence_class: EquivalenceClass,
-        compiled: CompiledProfile,
-        card_only: CardOnlyResults,
-    ) -> None:
-        self.equivalence_class = equivalence_class
-        self._compiled = compiled
-        self.column: RuleCodes = np.zeros(0, np.uint8)
-        self.fitting: NDArray[np.int32] = np.zeros(0, np.int32)
-        self.ranks: Scores = np.zeros(0, np.float32)
-        self.refits = 0
-        self.looks = 0
-        self.ranks_by_fragmentation: FragmentationRanks | None = None
-        self._rules = compiled.rules
-        self._card_only = card_only
-        self._required: RequestColumns
-        self._requirements: dict[int, list[RequestNumbers]] = {}
-        self._by_node: dict[int, _NodeResults] = {}
-        self._keyed: dict[
-            tuple[int, tuple[SortKey, ...], Weights], list[tuple[CardNumbers | None, tuple[Any, ...]]]
-        ] = {}
-        self._asked: Sequence[tuple[int, Rejects]] = ()
-        self._static: RuleCodes | None = None
-        self._refusals = _Refusals()
-        self._registrations = -1
-        self._mark = -1
+    equivalence_class: EquivalenceClass
+    _compiled: CompiledProfile
+    _card_only: CardOnlyResults
+    column: RuleCodes = field(default_factory=lambda: np.zeros(0, np.uint8))
+    fitting: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
+    ranks: Scores = field(default_factory=lambda: np.zeros(0, np.float32))
+    refits: int = 0
+    looks: int = 0
+    ranks_by_fragmentation: FragmentationRanks | None = None
+    _required: RequestColumns = field(init=False)
+    _seen_cards: SeenCards = field(default_factory=lambda: SeenCards(_MOST_NODES))
+    _requirements: BoundedDict[int, list[RequestNumbers]] = field(default_factory=lambda: BoundedDict(_MOST_NODES))
+    _keyed: BoundedDict[_KeysOf, list[tuple[CardNumbers | None, tuple[Any, ...]]]] = field(
+        default_factory=lambda: BoundedDict(_MOST_NODES)
+    )
+    _asked: Sequence[tuple[int, Rejects]] = ()
+    _static: RuleCodes | None = None
+    _refusals: _Refusals = field(default_factory=_Refusals)
+    _seen: Version = NEVER
 
-    def refresh(self, table: CardTable) -> None:
-        """Bring the results up to date with the table."""
-        changed = table.changed_since(self._mark, self._registrations)
+    def begin(self, table: CardTable) -> bool:
+        """Bring the results up to date as far as that is quick; tell whether :meth:`finish` has very much left."""
+        changed = table.changed_since(self._seen)
         if changed is None:
             self._read_registered(table)
             self._filter_all(table)
@@ -113,8 +98,9 @@ class FilterResults:
         else:
             for position in changed:
                 self._filter_node(table, position)
-        self._mark = table.change_log.mark
+        self._seen = table.version
         self._rank_by_fragmentation(table)
+        return False
 
     def _rank_by_fragmentation(self, table: CardTable, *, is_anew: bool = False) -> None:
         """Rank the nodes that fit, where what a pod costs there follows from all nodes.
@@ -124,11 +110,6 @@ class FilterResults:
         if self.ranks_by_fragmentation is not None:
             ranks = self.ranks.copy() if is_anew else self.ranks
             self.ranks = self.ranks_by_fragmentation.rank(table, self._required, self.column, ranks)
-
-    def begin(self, table: CardTable) -> bool:
-        """Bring the results up to date as far as that is quick; tell whether :meth:`finish` has something left."""
-        self.refresh(table)
-        return False
 
     def finish(self, table: CardTable) -> Iterator[None]:  # noqa: ARG002 - families with hooks need it
         """Do what is left, step by step."""
@@ -140,24 +121,22 @@ class FilterResults:
 
     def refuse(self, table: CardTable, positions: Ints) -> list[Refusal]:
         """Return why nodes cannot serve, counted from the column alone; equal refusals are one object."""
-        known, by_column = self._refusals.by_node, self._refusals.by_column
+        known, by_pattern = self._refusals.by_node, self._refusals.by_pattern
         places = positions.tolist()
         missing = [position for position in places if position not in known]
         # Where nothing is known yet these are all nodes, and very few of them say anything new.
         column, at = self.column.tobytes(), np.fromiter(missing, np.int64, len(missing))
         for position, start, end in zip(missing, table.starts[at].tolist(), table.ends[at].tolist(), strict=True):
-            said = by_column.get(column[start:end]) if end - start >= self.equivalence_class.request.cards else None
+            said = by_pattern.get(column[start:end]) if end - start >= self.equivalence_class.request.cards else None
             known[position] = said or self._refuse(table, position)
         return [known[position] for position in places]
 
     def requirements(self, position: int, rows: slice) -> list[RequestNumbers]:
         """Return what the request needs of a node's cards, one by one."""
-        requirements = self._requirements.get(position)
-        if requirements is None:
-            if len(self._requirements) >= _MOST_NODES:
-                self._requirements.clear()
-            requirements = self._requirements[position] = list(self._required.one_by_one(rows))
-        return requirements
+        found = self._requirements.get(position)
+        if found is None:
+            found = self._requirements[position] = list(self._required.one_by_one(rows))
+        return found
 
     def sort_keys(
         self, table: CardTable, position: int, places: Sequence[int], order: tuple[SortKey, ...], weights: Weights
@@ -165,9 +144,7 @@ class FilterResults:
         """Return what some of a node's cards are tried by; only that of cards that changed is worked out anew."""
         cards, requirements = table.cards_of(position), self.requirements(position, table.rows_of(position))
         keyed = self._keyed.get((position, order, weights))
-        if keyed is None or len(keyed) != len(cards):
-            if len(self._keyed) >= _MOST_NODES:
-                self._keyed.clear()
+        if keyed is None:
             keyed = self._keyed[position, order, weights] = [(None, ())] * len(cards)
         for at in places:
             if keyed[at][0] is not cards[at]:
@@ -181,29 +158,30 @@ class FilterResults:
     def _read_registered(self, table: CardTable) -> None:
         """Work out anew what follows from what nodes registered, and forget what was remembered of them."""
         self._required = make_request_columns(self._compiled, table, self.equivalence_class)
-        self._requirements.clear()
         self._keyed.clear()
-        self._by_node.clear()
+        self._requirements.clear()
+        self._seen_cards.clear()
         self._refusals = _Refusals()
-        mattering = select_applicable(self._rules.by_usage, self._required)
+        mattering = select_applicable(self._compiled.rules.by_usage, self._required)
         self._asked = [(position, rule.rejects) for position, rule in mattering]
         self._static = self._filter_static(table)
-        self._registrations = table.registrations
 
     def _filter_all(self, table: CardTable, changed: set[int] | None = None) -> None:
         """Ask about all cards as columns; ``changed`` are the nodes that may be other than before, None for all."""
         self._card_only.refresh(table, self._required)
         said = self._card_only.column if self._static is None else first_rejection(self._static, self._card_only.column)
-        self.column = filter_cards(table.cards, self._required, self._rules.by_request_and_usage, said)
+        self.column = filter_cards(table.cards, self._required, self._compiled.rules.by_request_and_usage, said)
         self._sum_up(table, changed)
         self.refits += len(table.positions)
         for position in changed or ():
             self._refusals.by_node.pop(position, None)
 
     def _filter_static(self, table: CardTable) -> RuleCodes | None:
-        """Return what the rules say that usage does not change, None where they reject no card."""
-        rules = select_applicable(self._rules.static, self._required)
-        return filter_cards(table.cards, self._required, rules) if rules else None
+        """Return what the rules, and the vendor, say that usage does not change, None where that rejects no card."""
+        rules, columns = select_applicable(self._compiled.rules.static, self._required), self._required.vendor_columns
+        if not rules and (columns is None or not columns.unserved.any()):
+            return None
+        return mark_unserved(filter_cards(table.cards, self._required, rules), self._required)
 
     def _sum_up(self, table: CardTable, changed: set[int] | None) -> None:  # noqa: ARG002 - families with hooks need it
         """Work out for all nodes what follows from the column."""
@@ -214,16 +192,17 @@ class FilterResults:
         self.ranks = np.where(enough, self.rank_nodes(scores), UNFIT)
 
     def _filter_node(self, table: CardTable, position: int) -> None:
-        rows = table.rows_of(position)
-        cards, requirements = table.cards_of(position), self.requirements(position, rows)
-        known = self._recall_node(position, rows)
-        for at, card in enumerate(cards):
-            if card is not known.cards[at]:
-                code = first_rejection_of_card(known.static[at], filter_card(card, requirements[at], self._asked))
-                known.cards[at], known.results[at] = card, code
-                self.column[rows.start + at] = code
-                self.looks += 1
-        self.fitting[position] = fitting = known.results.count(0)
+        rows, cards, fitting = table.rows_of(position), table.cards_of(position), self.fitting.item(position)
+        requirements = self.requirements(position, rows)
+        changed = self._seen_cards.note(position, cards)
+        for at in changed:
+            row, code = rows.start + at, filter_card(cards[at], requirements[at], self._asked)
+            if self._static is not None:
+                code = first_rejection_of_card(self._static.item(row), code)
+            fitting += (code == 0) - (self.column.item(row) == 0)
+            self.column[row] = code
+        self.looks += len(changed)
+        self.fitting[position] = fitting
         enough = fitting >= self.equivalence_class.request.cards
         score = table.node_scores[position]
         self.ranks[position] = self.rank_nodes(score) if enough else UNFIT
@@ -246,35 +225,20 @@ class FilterResults:
 
     def remember_node(self, table: CardTable, position: int) -> None:
         """Remember a node as it was filtered before a pod is placed on it: then only cards that change are read."""
-        if position in self._by_node:
-            return
-        rows, cards = table.rows_of(position), table.cards_of(position)
-        known = self._recall_node(position, rows)
-        known.cards[:], known.results[:] = cards, self.column[rows].tolist()
-        if self.ranks_by_fragmentation is not None:
-            self.ranks_by_fragmentation.view.remember_node(position, cards)
-
-    def _recall_node(self, position: int, rows: slice) -> _NodeResults:
-        """Return which of a node's cards were filtered as they are, none at first."""
-        known = self._by_node.get(position)
-        if known is None:
-            if len(self._by_node) >= _MOST_NODES:
-                self._by_node.clear()
-            nobody: list[CardNumbers | None] = [None] * (rows.stop - rows.start)
-            static = [0] * len(nobody) if self._static is None else self._static[rows].tolist()
-            known = self._by_node[position] = _NodeResults(nobody, static, static.copy())
-        return known
+        if position not in self._seen_cards:
+            cards = table.cards_of(position)
+            self._seen_cards.note(position, cards)
+            if self.ranks_by_fragmentation is not None:
+                self.ranks_by_fragmentation.view.remember_node(position, cards)
 
     def _refuse(self, table: CardTable, position: int) -> Refusal:
         rows = table.rows_of(position)
         if self.equivalence_class.request.cards > rows.stop - rows.start and not self._may_divide(table, rows):
             return self._refusals.too_few_cards
         column = self.column[rows].tobytes()
-        refusal = self._refusals.by_column.get(column)
+        refusal = self._refusals.by_pattern.get(column)
         if refusal is None:
-            if len(self._refusals.by_column) >= _MOST_COLUMNS:
-                self._refusals.by_column.clear()
-            refusal = self._refusals.by_column[column] = self._count(column)
+            refusal = self._refusals.by_pattern[column] = self._count(column)
         return refusal
 
     def _may_divide(self, table: CardTable, rows: slice) -> bool:
@@ -287,6 +251,6 @@ class FilterResults:
             by_reason: Counter[Reason] = Counter()
             for position, count in counts:
                 fits = Reason.ALLOCATED_CARDS_INSUFFICIENT_REQUEST
-                by_reason[self._rules.reason(position) if position else fits] += count
+                by_reason[self._compiled.rules.reason(position) if position else fits] += count
             refusal = self._refusals.by_counts[counts] = Refusal(by_reason, len(column))
         return refusal

@@ -12,11 +12,11 @@ import numpy as np
 
 from gpuloom.engine.filtering.fragmentation_view import FEW, FragmentationView
 from gpuloom.engine.scoring.fragmentation.chooser import ROUNDED, STEP, count_steps
-from gpuloom.engine.scoring.fragmentation.measured_cost import NodesAndPod, WayCosts
+from gpuloom.engine.scoring.fragmentation.measured_cost import NodesAndPod
 from gpuloom.engine.scoring.fragmentation.one_node_cost import NOWHERE, NodeAndPod, OneWay
 from gpuloom.engine.scoring.fragmentation.pod_mix import ExpectedShape, shape_of
 from gpuloom.engine.scoring.ranking import UNFIT
-from gpuloom.engine.state.card_table import CardTable
+from gpuloom.engine.state.card_table import NEVER, CardTable
 from gpuloom.engine.state.lru_cache import LruCache
 from gpuloom.model.cards import Flags, Ints, Points, RuleCodes, Scores
 from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
@@ -54,7 +54,8 @@ class FragmentationRanks:
         self.view = view
         self._request = request
         self._cpu_milli = cpu_milli
-        self._generation = self._mark = self._market_changes = -1
+        self._generation = self._market_changes = -1
+        self._seen = NEVER
         self._ranked: Scores = np.zeros(0, np.float32)
         self._steps: Points = np.zeros(0)
         self._answers: LruCache[tuple[tuple[bytes, int, int], bytes], tuple[OneWay, OneWay]] = LruCache(_MOST_ANSWERS)
@@ -104,14 +105,14 @@ class FragmentationRanks:
         """Work out what changed; return the nodes that did, None if all ranks are to be put together anew."""
         view = self.view
         view.refresh(table)
-        changed = table.change_log.since(self._mark) if self._generation == view.generation else None
-        self._mark = table.change_log.mark
+        changed = table.changed_since(self._seen) if self._generation == view.generation else None
+        self._seen = table.version
         if changed is None:
             self._begin(required)
             self._renew(slice(None), column)
             positions = []
         else:
-            positions = sorted(set(changed))
+            positions = sorted(changed)
             if len(positions) > FEW:
                 self._renew(np.array(positions, np.int64), column)
             elif positions:
@@ -154,7 +155,8 @@ class FragmentationRanks:
             which, fits = enough if isinstance(which, slice) else which[enough], fits[enough]
         # There may be nodes without any card: nothing is cheapest on them.
         if fits.size:
-            self._note(which, view.costs.ways(self._put_before(which, fits)))
+            for at, way in enumerate(view.costs.ways(self._put_before(which, fits))):
+                self._cost[at, which], self._cards[at, which], self._loses[at, which] = way
 
     def _put_before(self, which: slice | Ints, fits: Flags) -> NodesAndPod:
         view, cpu = self.view, self.view.cpu[which]
@@ -172,10 +174,6 @@ class FragmentationRanks:
             model=view.model[which],
             cards=self._request.cards,
         )
-
-    def _note(self, which: slice | Ints, ways: tuple[WayCosts, WayCosts]) -> None:
-        for at, way in enumerate(ways):
-            self._cost[at, which], self._cards[at, which], self._loses[at, which] = way
 
     def _recall(self, positions: list[int], column: RuleCodes) -> None:
         """Remember what a pod costs on nodes from others that were the same, or work it out one by one."""

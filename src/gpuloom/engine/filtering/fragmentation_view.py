@@ -5,6 +5,8 @@ registered other cards or other pods are to be expected. Everything follows from
 not from how they came to be so: a copy of a cluster decides as the cluster does.
 """
 
+from typing import Any
+
 import numpy as np
 
 from gpuloom.engine.scoring.fragmentation.card_value import waste_of_rests
@@ -22,8 +24,9 @@ from gpuloom.engine.scoring.fragmentation.reserve import Reserve
 from gpuloom.engine.scoring.fragmentation.useless_share import Supply, UselessShare
 from gpuloom.engine.scoring.fragmentation.usual_mix import USUAL_MIX
 from gpuloom.engine.scoring.fragmentation.workload import Workload
-from gpuloom.engine.state.card_table import NO_NODE, CardTable
-from gpuloom.model.cards import UNDIVIDED, CardNumbers, Cards, Flags, Ints, Points, RuleCodes
+from gpuloom.engine.state.card_table import NEVER, NO_NODE, CardTable
+from gpuloom.engine.state.seen_cards import SeenCards
+from gpuloom.model.cards import UNDIVIDED, CardFacts, CardNumbers, Cards, Ints, Number, Points, RuleCodes
 from gpuloom.vendors.profile import Profile
 
 MOST_CARDS = 64
@@ -55,24 +58,24 @@ class FragmentationView:
     def __init__(self, profile: Profile) -> None:
         self._word = profile.word
         self._counts_cores = not profile.fit.bits
-        self._marks: tuple[int, int, int] | None = None
-        self._mark = -1
+        self._outlook: tuple[int, int] | None = None
+        self._seen = NEVER
         self.weights = PODS_WITH_CARDS
         self.generation = self.market_changes = self.looks = self.readings = 0
-        self._read_before: dict[int, list[CardNumbers]] = {}
+        self._seen_cards = SeenCards(MOST_READ)
         self._unsupplied: set[int] = set()
         self._known = Market(np.zeros(0), 1.0)
 
     def refresh(self, table: CardTable) -> None:
         """Bring the columns up to date."""
-        marks = (id(table.outlook), table.outlook.version, table.registrations)
-        changed = table.change_log.since(self._mark) if marks == self._marks else None
+        outlook = id(table.outlook), table.outlook.version
+        changed = table.changed_since(self._seen) if outlook == self._outlook else None
         if changed is None or len(self.cards) > MOST_STATES:
             self._begin(table)
-            self._marks = marks
+            self._outlook = outlook
         elif changed:
-            self._catch_up(table, sorted(set(changed)))
-        self._mark = table.change_log.mark
+            self._catch_up(table, sorted(changed))
+        self._seen = table.version
 
     def _catch_up(self, table: CardTable, changed: list[int]) -> None:
         """Read nodes that changed: few of them one by one where that is enough, all others together."""
@@ -90,7 +93,7 @@ class FragmentationView:
 
     def _begin(self, table: CardTable) -> None:
         self.generation += 1
-        self._read_before.clear()
+        self._seen_cards.clear()
         self._unsupplied.clear()
         count = len(table.names)
         self.rows, self.there = table.lay_out(np.arange(count))
@@ -133,13 +136,19 @@ class FragmentationView:
     def _read(self, table: CardTable, positions: Ints) -> None:
         """Read nodes together."""
         self.readings += 1
-        for position in positions.tolist() if self._read_before else ():
-            self._read_before.pop(position, None)
         there = self.there[positions]
         rows = self.rows[positions][there]
         states = np.zeros(there.shape, np.int64)
         states[there] = self.number(rows, table.cards.rows(rows))
-        self._note(table, positions, states)
+        self.states[positions] = states
+        self.free[positions] = self.cards.free[states].sum(axis=1)
+        self.whole[positions] = self.cards.whole[states].sum(axis=1)
+        cpu = [table.outlook.cpu(table.names[position]) for position in positions.tolist()]
+        self.cpu[positions] = [max(one.free, 0) for one in cpu]
+        self.capacity[positions] = [one.capacity for one in cpu]
+        self._spare[positions] = self.weights.price_spare_cpu(self.capacity[positions], there.sum(axis=1))
+        self._unsupplied.difference_update(positions.tolist())
+        self._find_supply(positions)
 
     def number(self, rows: Ints, cards: Cards) -> Ints:
         """Return the numbers of the states of cards that stand in these rows of the table, used as is said here."""
@@ -161,11 +170,10 @@ class FragmentationView:
         count = self.counts[position]
         if not count or cpu.capacity != self.capacity.item(position):
             return False
-        cards, before = table.cards_of(position), self._read_before.get(position)
-        places = [at for at in range(count) if before is None or cards[at] is not before[at]]
+        cards = table.cards_of(position)
+        places = self.remember_node(position, cards)
         self.looks += len(places)
         found = [self._number_one(position, at, cards[at]) for at in places]
-        self.remember_node(position, cards)
         was = NodeInMarket(self.free.item(position), self.whole.item(position), self.cpu.item(position))
         free, whole = was.free, was.whole
         states, measured = self.states, self.cards
@@ -181,16 +189,14 @@ class FragmentationView:
         self._market.change(self.model.item(position), cpu.capacity, was, now)
         return True
 
-    def remember_node(self, position: int, cards: list[CardNumbers]) -> None:
-        """Remember the cards of a node as they were read."""
-        if len(self._read_before) >= MOST_READ and position not in self._read_before:
-            self._read_before.clear()
-        self._read_before[position] = cards[: self.counts[position]]
+    def remember_node(self, position: int, cards: list[CardNumbers]) -> list[int]:
+        """Remember the cards of a node as they are read now; return the places of those that were others before."""
+        return self._seen_cards.note(position, cards[: self.counts[position]])
 
     def _number_one(self, position: int, at: int, card: CardNumbers) -> int:
         return self.cards.number_one(
             self._size.item(self._first_rows[position] + at),
-            card.count - card.used_slots if _can_serve_alone(card) else 0,
+            card.count - card.used_slots if _can_serve(card) else 0,
             card.total_cores - card.used_cores if self._counts_cores else 0,
             card.total_memory_mib - card.used_memory_mib,
             unused=card.used_slots == 0,
@@ -236,19 +242,6 @@ class FragmentationView:
         self._supplied[at] = supplied = self.costs.supplied(self.states[at])
         self._used[at] = self.costs.used_of(self.costs.split(supplied), self.model.item(at), self.cpu.item(at))
 
-    def _note(self, table: CardTable, positions: Ints, states: Ints) -> None:
-        """Take the states of cards of nodes, and what follows from them and from the CPU of the nodes."""
-        self.states[positions] = states
-        self.free[positions] = self.cards.free[states].sum(axis=1)
-        self.whole[positions] = self.cards.whole[states].sum(axis=1)
-        cpu = [table.outlook.cpu(table.names[position]) for position in positions.tolist()]
-        self.cpu[positions] = [max(one.free, 0) for one in cpu]
-        self.capacity[positions] = [one.capacity for one in cpu]
-        cards = self.there[positions].sum(axis=1)
-        self._spare[positions] = self.weights.price_spare_cpu(self.capacity[positions], cards)
-        self._unsupplied.difference_update(positions.tolist())
-        self._find_supply(positions)
-
     def _cores_of(self, cards: Cards) -> Ints:
         """Return the cores of cards, 0 where they cannot be counted as an amount."""
         return cards.total_cores if self._counts_cores else np.zeros(len(cards), np.int64)
@@ -290,11 +283,6 @@ def find_usual_mib(table: CardTable) -> int:
     return max(zip(times.tolist(), amounts.tolist(), strict=True), default=(0, 0))[1]
 
 
-def _can_serve_alone(card: CardNumbers) -> bool:
-    return bool(card.healthy) and not card.cordoned and card.division == UNDIVIDED
-
-
-def _can_serve(cards: Cards) -> Flags:
+def _can_serve(cards: CardFacts[Number]) -> Any:
     """Say which cards may serve anybody in parts of any size."""
-    usable: Flags = (cards.healthy != 0) & (cards.cordoned == 0) & (cards.division == UNDIVIDED)
-    return usable
+    return (cards.healthy != 0) & (cards.cordoned == 0) & (cards.division == UNDIVIDED)

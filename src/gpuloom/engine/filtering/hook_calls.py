@@ -87,17 +87,3 @@ def mark_unserved(codes: RuleCodes, required: RequestColumns) -> RuleCodes:
     if required.vendor_columns is not None:
         codes[required.vendor_columns.unserved] = UNSERVED
     return codes
-
-
-def make_matrix_of_node(
-    compiled: CompiledProfile,
-    preferences: PlacementPreferences,
-    cards: Cards,
-    required: RequestColumns,
-    codes: NDArray[np.integer[Any]],
-    facts: Facts,
-) -> CardMatrix:
-    """Put the cards of one node, given as columns, into the form that hooks see."""
-    row = (None, slice(None))
-    there = np.ones((1, len(cards)), bool)
-    return make_matrix(compiled, preferences, cards.rows(row), required.rows(row), codes[row], there, [facts])

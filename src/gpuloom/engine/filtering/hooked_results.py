@@ -1,27 +1,24 @@
 """Filter results where single cards do not decide: a vendor's hooks choose cards on all nodes at once."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from gpuloom.engine.filtering.card_only_results import CardOnlyResults
-from gpuloom.engine.filtering.compiled_profile import CompiledProfile
-from gpuloom.engine.filtering.equivalence_class import EquivalenceClass
 from gpuloom.engine.filtering.filter_results import FilterResults
 from gpuloom.engine.filtering.hook_calls import (
     choose_cards,
     explain_refusal,
     make_matrix,
-    make_matrix_of_node,
     make_terms,
-    mark_unserved,
     score_extra,
 )
 from gpuloom.engine.filtering.rules import filter_cards
 from gpuloom.engine.request.demand import PlacementPreferences
 from gpuloom.engine.scoring.ranking import UNFIT
+from gpuloom.engine.state.bounded_dict import BoundedDict
 from gpuloom.engine.state.card_table import CardTable
+from gpuloom.engine.state.node_batch import lay_out_one
 from gpuloom.model.card_matrix import NO_CARD, CardMatrix, Chosen
 from gpuloom.model.cards import Ints, Points, RuleCodes, Scores
 from gpuloom.model.refusal import Refusal
@@ -29,7 +26,6 @@ from gpuloom.model.request_columns import RequestColumns
 
 _FEW = 4
 """Up to so many nodes that changed are asked about one by one, 0.02 to 0.15 ms each; more of them together."""
-_MOST_PATTERNS = 4096
 _MOST_CHOSEN = 1024
 """Nodes that changed are those to which the next pods go, and what they would get there is known."""
 MOST_RANKED = 256
@@ -53,36 +49,23 @@ class _Answer:
     extra: np.float64
 
 
+@dataclass(eq=False)
 class HookedResults(FilterResults):
     """The filter results for one equivalence class of a vendor with hooks."""
 
-    def __init__(
-        self,
-        equivalence_class: EquivalenceClass,
-        compiled: CompiledProfile,
-        card_only: CardOnlyResults,
-    ) -> None:
-        super().__init__(equivalence_class, compiled, card_only)
-        self._patterns: dict[tuple[bytes, bytes, int, bool], Refusal] = {}
-        self._unranked: Ints = np.zeros(0, np.int64)
-        self._answers: dict[int, _Answer] = {}
-        self._chosen_cards: dict[int, list[int]] = {}
-
-    def refresh(self, table: CardTable) -> None:
-        """Bring the results up to date with the table."""
-        super().refresh(table)
-        for _ in self.finish(table):
-            pass
+    _unranked: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    _answers: BoundedDict[int, _Answer] = field(default_factory=lambda: BoundedDict(_MOST_ANSWERS))
+    _chosen_cards: BoundedDict[int, list[int]] = field(default_factory=lambda: BoundedDict(_MOST_CHOSEN))
 
     def begin(self, table: CardTable) -> bool:
-        """Bring the results up to date as far as that is quick; tell whether :meth:`finish` has something left."""
-        super().refresh(table)
+        """Bring the results up to date as far as that is quick; tell whether :meth:`finish` has very much left."""
+        super().begin(table)
         return len(self._unranked) > MOST_RANKED
 
     def finish(self, table: CardTable) -> Iterator[None]:
         """Rank the nodes that are left, some in each step. One that changes meanwhile is looked at again later."""
         # With other cards in the table all begins anew.
-        while len(self._unranked) and self._registrations == table.registrations:
+        while len(self._unranked) and table.changed_since(self._seen) is not None:
             some, self._unranked = self._unranked[:MOST_RANKED], self._unranked[MOST_RANKED:]
             self.ranks[some] = self._rank(table, some)
             self._rank_by_fragmentation(table, is_anew=True)
@@ -95,12 +78,6 @@ class HookedResults(FilterResults):
 
     def _few(self, table: CardTable) -> int:  # noqa: ARG002 - one by one takes as long in any table
         return _FEW
-
-    def _filter_static(self, table: CardTable) -> RuleCodes | None:
-        static = super()._filter_static(table)
-        if self._required.vendor_columns is None or not self._required.vendor_columns.unserved.any():
-            return static
-        return mark_unserved(np.zeros(len(table.cards), np.uint8) if static is None else static, self._required)
 
     def _sum_up(self, table: CardTable, changed: set[int] | None) -> None:
         """Count what fits; nodes that may be other than before are ranked later, see :meth:`finish`."""
@@ -119,7 +96,6 @@ class HookedResults(FilterResults):
 
     def _read_registered(self, table: CardTable) -> None:
         super()._read_registered(table)
-        self._patterns.clear()
         self._answers.clear()
 
     def _filter_node(self, table: CardTable, position: int) -> None:
@@ -128,8 +104,6 @@ class HookedResults(FilterResults):
         self.fitting[position] = answer.fitting
         score = np.float32(table.node_scores[position] + answer.extra)
         self.ranks[position] = self.rank_nodes(score) if answer.given else UNFIT
-        if len(self._chosen_cards) >= _MOST_CHOSEN:
-            self._chosen_cards.clear()
         self._chosen_cards[position] = answer.given
         self.refits += 1
         self._refusals.by_node.pop(position, None)
@@ -139,8 +113,6 @@ class HookedResults(FilterResults):
         state = table.state_of(position)
         answer = self._answers.get(state)
         if answer is None:
-            if len(self._answers) >= _MOST_ANSWERS:
-                self._answers.clear()
             answer = self._answers[state] = self._ask(table, position)
         return answer
 
@@ -149,13 +121,16 @@ class HookedResults(FilterResults):
         rows = table.rows_of(position)
         cards, required = table.cards.rows(rows), self._required.rows(rows)
         said = None if self._static is None else self._static[rows]
-        column = filter_cards(cards, required, self._rules.by_usage, said)
+        column = filter_cards(cards, required, self._compiled.rules.by_usage, said)
         fitting = len(column) - int(np.count_nonzero(column))
         if not fitting:
             return _Answer(column, 0, [], _NOTHING)
-        facts = table.facts[table.facts_of.item(position)]
+        _, there = lay_out_one(len(cards))
+        facts, row = [table.facts[table.facts_of.item(position)]], (None, slice(None))
         columns, extra = self._choose(
-            make_matrix_of_node(self._compiled, self._preferences, cards, required, column, facts)
+            make_matrix(
+                self._compiled, self._preferences, cards.rows(row), required.rows(row), column[row], there, facts
+            )
         )
         return _Answer(column, fitting, columns[columns != NO_CARD].tolist(), extra[0])
 
@@ -192,10 +167,10 @@ class HookedResults(FilterResults):
         vendor_columns, first = self._required.vendor_columns, rows.start
         asks = self._required.cards_at(first), vendor_columns is not None and bool(vendor_columns.unserved[first])
         key = (self.column[rows].tobytes(), table.cards.index[rows].tobytes(), *asks)
-        found = self._patterns.get(key)
+        found = self._refusals.by_pattern.get(key)
         if found is None:
-            if len(self._patterns) >= _MOST_PATTERNS:
-                self._patterns.clear()
             matrix = self._make_matrix(table, np.array([position]))
-            found = self._patterns[key] = explain_refusal(self._compiled, matrix, 0, self.equivalence_class.request)
+            found = self._refusals.by_pattern[key] = explain_refusal(
+                self._compiled, matrix, 0, self.equivalence_class.request
+            )
         return found

@@ -1,6 +1,6 @@
 """From a request to columns: what each card would have to give (scheduler 6.3 rows 8 and 9, 5.2)."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -12,7 +12,6 @@ from gpuloom.engine.state.card_table import NO_NODE, CardTable
 from gpuloom.engine.state.node_batch import NodeBatch
 from gpuloom.model.cards import WHOLE_CARD, Cards, Flags, Ints
 from gpuloom.model.memory_percentage import percentage_to_mib
-from gpuloom.model.nodecards import Facts
 from gpuloom.model.request import PERCENTAGE_NOT_SET
 from gpuloom.model.request_columns import RequestColumns, ScoreRequest, VendorColumns, repeat_number
 
@@ -43,54 +42,40 @@ def make_request_columns(
         score=ScoreRequest(slots=slots, cores=request.cores, memory_mib=share),
         divided=bool(source.partitions),
     )
-    return _adjust(compiled, source, table, required, asked) if compiled.adjusts_requests else required
+    given = compiled.profile.share
+    if given.memory_mib >= 0:
+        required = replace(required, memory_mib=repeat_number(given.memory_mib, len(total_mib)))
+    if given.cores >= 0:
+        required = replace(required, cores=given.cores)
+    return _add_vendor_columns(compiled, source, table, required, asked) if compiled.is_hooked else required
 
 
-def _adjust(
+def _add_vendor_columns(
     compiled: CompiledProfile,
     source: CardTable | NodeBatch,
     table: CardTable,
     required: RequestColumns,
     asked: EquivalenceClass,
 ) -> RequestColumns:
-    """Return the columns as a vendor has them whose cards may have to give something else than is asked for."""
-    share = compiled.profile.share
-    if share.memory_mib >= 0:
-        required = replace(required, memory_mib=repeat_number(share.memory_mib, len(source.cards)))
-    if share.cores >= 0:
-        required = replace(required, cores=share.cores)
-    if not compiled.is_hooked:
-        return required
-    by_facts = ((table.facts[number], rows) for number, rows in _group(source))
-    return _add_vendor_columns(compiled, source.cards, required, asked, by_facts, table.number)
-
-
-def _add_vendor_columns(
-    compiled: CompiledProfile,
-    cards: Cards,
-    required: RequestColumns,
-    asked: EquivalenceClass,
-    by_facts: Iterable[tuple[Facts, Ints | slice]],
-    number: Callable[[str], int],
-) -> RequestColumns:
     """Ask the vendor's hook once for all cards of nodes that say the same."""
+    cards, count = source.cards, len(source.cards)
     memory_mib, total_cores = np.array(required.memory_mib), np.array(cards.total_cores)
-    cores = np.full(len(cards), required.cores, np.int64)
-    slots, wanted = np.ones(len(cards), np.int64), np.full(len(cards), required.cards, np.int64)
-    unserved = np.zeros(len(cards), bool)
+    cores = np.full(count, required.cores, np.int64)
+    slots, wanted = np.ones(count, np.int64), np.full(count, required.cards, np.int64)
+    unserved = np.zeros(count, bool)
     alike: set[int] = set()
-    work_out = compiled.request_hook
-    for facts, rows in by_facts if work_out else ():
-        need = work_out(asked.request, cards.rows(rows), facts, compiled.profile) if work_out else None
-        if need is None:
-            unserved[rows] = True
-            continue
-        memory_mib[rows], cores[rows], slots[rows] = need.memory_mib, need.cores, need.slots
-        if need.total_cores is not None:
-            total_cores[rows] = need.total_cores
-        if need.cards is not None:
-            wanted[rows] = need.cards
-        alike.add(need.cores if isinstance(need.cores, int) else -1)
+    if (work_out := compiled.request_hook) is not None:
+        for number, rows in _group(source):
+            need = work_out(asked.request, cards.rows(rows), table.facts[number], compiled.profile)
+            if need is None:
+                unserved[rows] = True
+                continue
+            memory_mib[rows], cores[rows], slots[rows] = need.memory_mib, need.cores, need.slots
+            if need.total_cores is not None:
+                total_cores[rows] = need.total_cores
+            if need.cards is not None:
+                wanted[rows] = need.cards
+            alike.add(need.cores if isinstance(need.cores, int) else -1)
     one = next(iter(alike)) if len(alike) == 1 else -1
     tenancy = asked.selector.tenancy
     vendor_columns = VendorColumns(
@@ -99,7 +84,7 @@ def _add_vendor_columns(
         cards=wanted,
         unserved=unserved,
         app_class=tenancy.app_class,
-        policy=number(tenancy.policy),
+        policy=table.number(tenancy.policy),
         whole=asked.request.cores == WHOLE_CARD,
     )
     plain = required.cores if not alike else one if one >= 0 else cores

@@ -1,6 +1,5 @@
 """Why no node served, remembered for pods that fit nowhere: they come again and again, mostly without a change."""
 
-from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -8,7 +7,7 @@ import numpy as np
 
 from gpuloom.engine.filtering.candidates import Candidates
 from gpuloom.engine.filtering.filter_results import FilterResults
-from gpuloom.engine.state.card_table import CardTable
+from gpuloom.engine.state.card_table import CardTable, Version
 from gpuloom.model.refusal import Refusal
 
 MOST_REMEMBERED = 8
@@ -17,11 +16,10 @@ MOST_REMEMBERED = 8
 
 @dataclass(frozen=True, slots=True)
 class _Remembered:
-    """Why no node serves, and when that was so: under these results, with these nodes closed, at the mark."""
+    """Why no node serves, and when that was so: under these results, with these nodes closed."""
 
     results: FilterResults
-    mark: int
-    registrations: int
+    seen: Version
     closed: Mapping[str, Refusal]
     refusals: dict[str, Refusal]
 
@@ -30,7 +28,7 @@ class _Remembered:
 class RefusalCache:
     """Remembers refusals of all nodes of a table. What it returns is shared, and must not be changed."""
 
-    _remembered: deque[_Remembered] = field(default_factory=lambda: deque(maxlen=MOST_REMEMBERED))
+    _remembered: list[_Remembered] = field(default_factory=list)
 
     def recall(
         self, table: CardTable, results: FilterResults, candidates: Candidates, closed: Mapping[str, Refusal]
@@ -42,7 +40,7 @@ class RefusalCache:
         if not self._are_all(table, candidates):
             return None
         last = next((one for one in self._remembered if one.results is results and one.closed == closed), None)
-        changed = table.changed_since(last.mark, last.registrations) if last else None
+        changed = table.changed_since(last.seen) if last else None
         if last is None or changed is None:
             return None
         if not changed:
@@ -62,8 +60,8 @@ class RefusalCache:
         """Remember why none of the candidates serves."""
         if self._are_all(table, candidates):
             others = [one for one in self._remembered if one.results is not results or one.closed != closed]
-            one = _Remembered(results, table.change_log.mark, table.registrations, dict(closed), refusals)
-            self._remembered = deque([*others, one], maxlen=MOST_REMEMBERED)
+            one = _Remembered(results, table.version, dict(closed), refusals)
+            self._remembered = [*others, one][-MOST_REMEMBERED:]
 
     @staticmethod
     def _are_all(table: CardTable, candidates: Candidates) -> bool:

@@ -1,7 +1,6 @@
 """The table of rules: what a profile may name, and all that is said about each rule in one place."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -165,7 +164,6 @@ ALWAYS_ASKED: Mapping[str, Rule] = MappingProxyType(
 """Asked after a profile's own, whatever it names: no profile opens what is closed, and the words before are HAMi's."""
 
 
-@dataclass(frozen=True, slots=True)
 class RuleOrder:
     """The rules of a profile in the order in which they are asked; positions count from 1, 0 means absent.
 
@@ -177,15 +175,19 @@ class RuleOrder:
     quota_at  where the namespace's quota has its turn
     """
 
-    names: tuple[str, ...]
-    numbered: tuple[NumberedRule, ...]
-    static: tuple[NumberedRule, ...]
-    by_usage: tuple[NumberedRule, ...]
-    card_only: tuple[NumberedRule, ...]
-    by_request_and_usage: tuple[NumberedRule, ...]
-    reasons: tuple[Reason, ...]
-    numa_at: int
-    quota_at: int
+    def __init__(self, chosen: Mapping[str, Rule]) -> None:
+        self.names = tuple(chosen)
+        self.reasons = tuple(rule.reason for rule in chosen.values())
+        self.numbered: Sequence[NumberedRule] = tuple(enumerate(chosen.values(), 1))
+        self.static = self._choose(DependsOn.REGISTRATION)
+        self.by_usage = self._choose(DependsOn.CARD, DependsOn.USAGE)
+        self.card_only = self._choose(DependsOn.CARD)
+        self.by_request_and_usage = self._choose(DependsOn.USAGE)
+        positions = {name: position for position, name in enumerate(chosen, 1)}
+        self.numa_at, self.quota_at = positions.get("numa", 0), positions.get("quota", 0)
+
+    def _choose(self, *kinds: DependsOn) -> Sequence[NumberedRule]:
+        return tuple((position, rule) for position, rule in self.numbered if rule.depends_on in kinds)
 
     def reason(self, position: int) -> Reason:
         """Return the word of the rule at a position."""
@@ -200,21 +202,4 @@ def select_rules(checks: Sequence[str]) -> RuleOrder:
     unknown = [name for name in checks if name not in RULES]
     if unknown:
         raise ValueError(f"unknown checks {', '.join(unknown)}: known are {', '.join(RULES)}")
-    chosen = {name: RULES[name] for name in checks} | dict(ALWAYS_ASKED)
-    numbered = tuple(enumerate(chosen.values(), 1))
-    positions = {name: position for position, name in enumerate(chosen, 1)}
-    return RuleOrder(
-        names=tuple(chosen),
-        numbered=numbered,
-        static=_choose(numbered, DependsOn.REGISTRATION),
-        by_usage=_choose(numbered, DependsOn.CARD, DependsOn.USAGE),
-        card_only=_choose(numbered, DependsOn.CARD),
-        by_request_and_usage=_choose(numbered, DependsOn.USAGE),
-        reasons=tuple(rule.reason for _, rule in numbered),
-        numa_at=positions.get("numa", 0),
-        quota_at=positions.get("quota", 0),
-    )
-
-
-def _choose(numbered: Sequence[NumberedRule], *kinds: DependsOn) -> tuple[NumberedRule, ...]:
-    return tuple((position, rule) for position, rule in numbered if rule.depends_on in kinds)
+    return RuleOrder({name: RULES[name] for name in checks} | dict(ALWAYS_ASKED))

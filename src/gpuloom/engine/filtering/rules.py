@@ -261,11 +261,9 @@ _MARKS = -np.arange(256, dtype=np.uint8)
 
 def adjust_cards(cards: Cards, required: RequestColumns) -> Cards:
     """Return cards as a request sees them: a vendor may count their cores otherwise for some pods."""
-    return (
-        cards
-        if required.vendor_columns is None
-        else msgspec.structs.replace(cards, total_cores=required.vendor_columns.total_cores)
-    )
+    if required.vendor_columns is None:
+        return cards
+    return msgspec.structs.replace(cards, total_cores=required.vendor_columns.total_cores)
 
 
 def filter_cards(

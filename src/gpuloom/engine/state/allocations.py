@@ -54,8 +54,6 @@ def read_instances(pod: Pod, catalog: Catalog) -> tuple[MigAllocation, ...]:
     """Read which parts of divided cards a pod was given; a list that is broken counts as missing, as in HAMi."""
     annotations = pod.annotations
     texts = [annotations[key] for key in catalog.instance_keys if key in annotations]
-    if not texts:
-        return ()
     try:
         return tuple(one for text in texts for one in decode_mig_allocations(text))
     except WireError:

@@ -8,21 +8,21 @@ A node has the same position as long as it is there, and afterwards until some h
 forgotten, and new nodes get their positions. So what has a place for each node is as long as there were nodes at once.
 """
 
-import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from operator import add
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 from weakref import WeakSet
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuloom.engine.scoring.node_score import score_node
+from gpuloom.engine.state.bounded_dict import BoundedDict
+from gpuloom.engine.state.card_rows import FIRST_CAPACITY, NO_NODE, CardRows, double
 from gpuloom.engine.state.change_log import ChangeLog
 from gpuloom.engine.state.interner import Interner
 from gpuloom.engine.state.node_batch import NodeBatch, lay_out_one
-from gpuloom.engine.state.node_scalars import NodeScalars, totals_of, used_of
+from gpuloom.engine.state.node_scalars import NodeScalars
+from gpuloom.engine.state.node_scores import write_scores
 from gpuloom.engine.state.outlook import Outlook
 from gpuloom.engine.state.partitions import GeometryPartition, Partition
 from gpuloom.engine.state.snapshot import Snapshot
@@ -37,16 +37,11 @@ from gpuloom.model.cards import (
     BY_UNREADABLE,
     UNDIVIDED,
     CardNumbers,
-    Cards,
     Flags,
     Ints,
     Scores,
 )
 from gpuloom.model.nodecards import Facts, NodeCards
-
-NO_NODE = 0
-"""The node of rows that belong to none."""
-_FIRST_CAPACITY = 64
 
 _ROWS_A_NODE = 4000
 """So many rows are filtered, or scored, by columns in the time that one node takes card by card."""
@@ -57,10 +52,13 @@ _MOST_PLAIN = 128
 """So many nodes' cards are kept as plain numbers: decisions go to few nodes at a time."""
 _MOST_STATES = 512
 """So many states of nodes have a number, 1.3 KB each; pods that come and go leave a few of them again and again."""
-_FreeRows: TypeAlias = "tuple[int, _FreeRows] | None"
-"""First rows of nodes that are gone, the last one first; a fork goes on with a list of its own."""
-_Number = TypeVar("_Number", np.int64, np.float32)
 _Integer = TypeVar("_Integer", np.int32, np.int64)
+_Key = TypeVar("_Key")
+_Value = TypeVar("_Value")
+
+Version = tuple[int, int]
+"""How often registrations changed, and where the change log ended: whoever remembers something says how old it is."""
+NEVER: Version = (-1, -1)
 
 
 class CardTable:
@@ -70,7 +68,8 @@ class CardTable:
                  another name: where one is forgotten, ``names`` is another list
     positions    by name, of the nodes that have cards now
     starts       first row of each node, ``ends`` one behind its last
-    uuids        card id, by row
+    cards        the columns; ``uuids``, card id by row
+    cap_cores    whether no card counts as using more cores than it has
     kinds        model and mode, by the number in the column
     partitions   state of divided cards, by row
     change_log   which nodes changed
@@ -82,20 +81,16 @@ class CardTable:
 
     def __init__(self, *, cap_cores: bool = False) -> None:
         self.facts: list[Facts] = [{}]
-        self.facts_of: Ints = np.zeros(_FIRST_CAPACITY, np.int64)
+        self.facts_of: Ints = np.zeros(FIRST_CAPACITY, np.int64)
         self.peers: Mapping[str, Sequence[CardTable]] = {}
         self.outlook = Outlook()
-        self._cap_cores = cap_cores
+        self.cap_cores = cap_cores
         self._words: dict[str, int] = {"": 0}
         self._facts_numbers: dict[str, int] = {repr({}): 0}
         self._has_groups = False
         self.names: list[str] = [""]
-        self.starts: Ints = np.zeros(_FIRST_CAPACITY, np.int64)
-        self.ends: Ints = np.zeros(_FIRST_CAPACITY, np.int64)
-        self._node_scores: Scores = np.zeros(_FIRST_CAPACITY, np.float32)
-        self._unscored: set[int] = set()
-        self.uuids: list[str] = []
-        self._free_rows: dict[int, _FreeRows] = {}
+        self.starts: Ints = np.zeros(FIRST_CAPACITY, np.int64)
+        self.ends: Ints = np.zeros(FIRST_CAPACITY, np.int64)
         self.kinds: list[tuple[str, str]] = []
         self.partitions: dict[int, Partition] = {}
         self.change_log = ChangeLog()
@@ -104,12 +99,13 @@ class CardTable:
         self.positions: dict[str, int] = {}
         self._vacancies = Vacancies()
         self._registered: dict[str, NodeCards] = {}
-        self._plain: dict[int, NodeScalars] = {}
+        self._plain: BoundedDict[int, NodeScalars] = BoundedDict(_MOST_PLAIN)
         self._states: Interner[tuple[bytes, int]] = Interner(_MOST_STATES)
         self._snapshots: WeakSet[Snapshot] = WeakSet()
-        # Flags are columns of 0 and 1 here; the rules compare with 0, so they need no other type.
-        self._columns: Ints = np.zeros((len(Cards.__struct_fields__), _FIRST_CAPACITY), np.int64)
-        self.cards = self._view()
+        self._node_scores: Scores = np.zeros(FIRST_CAPACITY, np.float32)
+        self._unscored: set[int] = set()
+        self._rows = CardRows()
+        self.uuids, self.cards = self._rows.uuids, self._rows.cards
 
     @property
     def namings(self) -> int:
@@ -124,20 +120,18 @@ class CardTable:
 
     def score_changed(self) -> None:
         """Bring the scores of nodes up to date."""
-        if len(self._unscored) > self.few:
-            alone = [position for position in self._unscored if self.names[position] not in self.peers]
-            if len(alone) > self.few:
-                self._score_together(alone)
-        for position in self._unscored:
-            self._node_scores[position] = self._score(position)
-        self._unscored.clear()
+        if self._unscored:
+            write_scores(self, self._unscored, self._node_scores)
+            self._unscored.clear()
 
-    def changed_since(self, mark: int, registrations: int) -> set[int] | None:
-        """Return the nodes that changed since, None where nobody knows, or what they registered changed.
+    @property
+    def version(self) -> Version:
+        """What :meth:`changed_since` is to be asked with later."""
+        return self.registrations, self.change_log.mark
 
-        mark           end of the change log then
-        registrations  what was counted then
-        """
+    def changed_since(self, version: Version) -> set[int] | None:
+        """Return the nodes that changed since then, None where nobody knows, or what they registered changed."""
+        registrations, mark = version
         changed = self.change_log.since(mark) if registrations == self.registrations else None
         return None if changed is None else set(changed)
 
@@ -157,7 +151,7 @@ class CardTable:
     def row(self, node: str, uuid: str) -> int | None:
         """Return the row of a card, None when the table does not have it."""
         position = self.positions.get(node)
-        return None if position is None else self._find_row(position, uuid)
+        return None if position is None else self._rows.find(self.rows_of(position), uuid)
 
     @property
     def known_facts(self) -> list[Facts]:
@@ -189,8 +183,7 @@ class CardTable:
 
     def state_of(self, position: int) -> int:
         """Return a number that nodes have in common while their cards are alike in all but their ids."""
-        # The first column is the node itself.
-        return self._states.number((self._columns[1:, self.rows_of(position)].tobytes(), self.facts_of.item(position)))
+        return self._states.number((self._rows.state_of(self.rows_of(position)), self.facts_of.item(position)))
 
     def lay_out(self, positions: Ints) -> tuple[Ints, Flags]:
         """Return the rows of nodes that have cards, a line for each, and which are its own: others repeat its first."""
@@ -206,7 +199,18 @@ class CardTable:
         laid_out, there = self.lay_out(positions)
         rows = laid_out[there]
         cells = np.cumsum(there).reshape(there.shape) - 1
-        places, divided = rows.tolist(), self.partitions
+        return self._copy(positions.tolist(), rows, rows.tolist(), cells, there)
+
+    def copy_node(self, position: int) -> NodeBatch:
+        """Return the cards of one node, to place a pod on: the same without looking for rows."""
+        rows = self.rows_of(position)
+        cells, there = lay_out_one(rows.stop - rows.start)
+        return self._copy([position], rows, range(rows.start, rows.stop), cells, there)
+
+    def _copy(
+        self, positions: list[int], rows: Ints | slice, places: Sequence[int], cells: Ints, there: Flags
+    ) -> NodeBatch:
+        divided = self.partitions
         return NodeBatch(
             table=self,
             cards=self.cards.rows(rows),
@@ -214,38 +218,22 @@ class CardTable:
             there=there,
             uuids=[self.uuids[row] for row in places],
             partitions={at: divided[row] for at, row in enumerate(places) if row in divided} if divided else {},
-            registered=[self._registered[self.names[position]] for position in positions.tolist()],
+            registered=[self._registered[self.names[position]] for position in positions],
             facts_numbers=self.facts_of[positions],
-        )
-
-    def copy_node(self, position: int) -> NodeBatch:
-        """Return the cards of one node, to place a pod on: the same without looking for rows."""
-        rows, divided = self.rows_of(position), self.partitions
-        places = range(rows.start, rows.stop)
-        cells, there = lay_out_one(len(places))
-        return NodeBatch(
-            table=self,
-            cards=self.cards.rows(rows),
-            cells=cells,
-            there=there,
-            uuids=self.uuids[rows],
-            partitions={at: divided[row] for at, row in enumerate(places) if row in divided} if divided else {},
-            registered=[self._registered[self.names[position]]],
-            facts_numbers=self.facts_of[position : position + 1].copy(),
         )
 
     def fork(self) -> "CardTable":
         """Return a table of its own that is as this one is now; its peers are still to be named."""
         self.score_changed()
-        twin = copy.copy(self)
-        for name, value in vars(self).items():
-            if isinstance(value, dict | list | set | np.ndarray):
-                setattr(twin, name, value.copy())
-        twin.cards = twin._view()  # noqa: SLF001 - the same class
-        twin.peers, twin.change_log = {}, ChangeLog()
-        twin._vacancies = self._vacancies.copy()  # noqa: SLF001 - the same class
-        twin._plain, twin._snapshots = {}, WeakSet()  # noqa: SLF001 - the same class
-        twin._states = Interner(_MOST_STATES)  # noqa: SLF001 - the same class
+        twin = CardTable(cap_cores=self.cap_cores)
+        twin._rows, twin._vacancies = self._rows.fork(), self._vacancies.copy()
+        twin.uuids, twin.cards = twin._rows.uuids, twin._rows.cards
+        twin.names, twin.positions, twin._registered = self.names.copy(), self.positions.copy(), self._registered.copy()
+        twin.starts, twin.ends, twin.facts_of = self.starts.copy(), self.ends.copy(), self.facts_of.copy()
+        twin.facts, twin._facts_numbers = self.facts.copy(), self._facts_numbers.copy()
+        twin.kinds, twin._kind_numbers, twin._words = self.kinds.copy(), self._kind_numbers.copy(), self._words.copy()
+        twin.partitions, twin._node_scores = self.partitions.copy(), self._node_scores.copy()
+        twin.outlook, twin.registrations, twin._has_groups = self.outlook, self.registrations, self._has_groups
         return twin
 
     def snapshot(self) -> "Snapshot":
@@ -260,13 +248,12 @@ class CardTable:
         self.registrations += 1
         position = self._claim_position(node) if before is None else self.positions[node]
         self._prepare_change(position)
-        if before is None or len(before.cards) != len(registered.cards):
-            self._release_rows(position)
-            self._claim_rows(position, len(registered.cards))
+        self._release_rows(position)
+        self._claim_rows(position, len(registered.cards))
         self._registered[node] = registered
         self.positions[node] = position
-        self.facts_of[position] = self._intern_facts(registered.facts)
-        self._write_cards(position, registered)
+        self.facts_of[position] = _number(self.facts, self._facts_numbers, registered.facts, repr(registered.facts))
+        self._write_registered(position, registered)
         self._summarize(position)
 
     def remove(self, node: str) -> None:
@@ -284,136 +271,94 @@ class CardTable:
 
     def write_usage(self, node: str, usages: Mapping[str, Usage]) -> None:
         """Set what is used of some cards of a node; cards that the table does not have are ignored."""
-        if node not in self._registered:
-            return
         position = self.positions[node]
-        plain = self._prepare_change(position)
+        rows, plain = self.rows_of(position), self._plain.get(position)
+        self._keep_for_snapshots(position)
         for uuid, usage in usages.items():
-            row = self._find_row(position, uuid)
+            row = self._rows.find(rows, uuid)
             if row is not None:
                 self.cards.used_slots[row] = usage.slots
                 self.cards.used_memory_mib[row] = usage.memory_mib
                 self.cards.used_cores[row] = usage.cores
                 if plain is not None:
-                    plain.use(row - int(self.starts[position]), usage)
+                    plain.use(row - rows.start, usage)
         if self._has_groups:
-            sum_groups(self.cards.rows(self.rows_of(position)))
-        elif plain is not None:
-            self._plain[position] = plain
+            sum_groups(self.cards.rows(rows))
+            self._plain.pop(position, None)
         self._summarize(position)
 
     def write_partitions(self, node: str, partitions: Mapping[str, Partition], faulty: set[str]) -> None:
         """Set the state of a node's divided cards, and which cards must not be used."""
-        registered = self._registered[node]
-        position = self.positions[node]
-        self._prepare_change(position)
-        for row, card in enumerate(registered.cards, int(self.starts[position])):
+        for row, card in self._change(node):
             partition = partitions.get(card.id)
             self.cards.healthy[row] = card.healthy and card.id not in faulty
             if partition is not None:
                 self.partitions[row] = partition
                 self.cards.division[row] = BY_GEOMETRY if isinstance(partition, GeometryPartition) else BY_PROFILES
                 self.cards.free_instance_mib[row] = partition.largest_free_mib
-        self.change_log.note(position)
 
     def write_closed(self, node: str, closed: AbstractSet[str]) -> None:
         """Set which of a node's cards somebody may hold whose share of them cannot be read."""
-        position, registered = self.positions[node], self._registered[node]
-        self._prepare_change(position)
-        for row, card in enumerate(registered.cards, int(self.starts[position])):
-            by_administrator = BY_ADMINISTRATOR if card.id in registered.cordoned else 0
+        cordoned = self._registered[node].cordoned
+        for row, card in self._change(node):
+            by_administrator = BY_ADMINISTRATOR if card.id in cordoned else 0
             self.cards.cordoned[row] = by_administrator + (BY_UNREADABLE if card.id in closed else 0)
+
+    def write_tenants(self, node: str, tenants: Mapping[str, Tenants], pending: Mapping[str, str]) -> None:
+        """Set who shares the cards of a node, and which policies its cards will have; the others are as registered."""
+        for row, card in self._change(node):
+            found = tenants.get(card.id, NO_TENANTS)
+            self.cards.online[row], self.cards.offline[row] = found.online, found.offline
+            expected = pending.get(card.id)
+            self.cards.policy[row] = self.number(card.policy) if expected is None else -self.number(expected) - 1
+
+    def _change(self, node: str) -> Iterator[tuple[int, Card]]:
+        """Give the rows and cards of a node, to be changed; its score stays the same."""
+        position = self.positions[node]
+        self._prepare_change(position)
+        yield from enumerate(self._registered[node].cards, self.starts.item(position))
         self.change_log.note(position)
 
-    def _find_row(self, position: int, uuid: str) -> int | None:
-        """Look through a node's few rows, which takes less memory than an index; no two of its cards have one id."""
-        rows = self.rows_of(position)
-        for row in range(rows.stop - 1, rows.start - 1, -1):
-            if self.uuids[row] == uuid:
-                return row
-        return None
-
-    def _write_cards(self, position: int, registered: NodeCards) -> None:
-        rows = self.rows_of(position)
-        # Nothing is used, nothing closed, no card is in a group: all of that is 0.
-        self._columns[:, rows] = 0
-        self.cards.node[rows], self.cards.division[rows] = position, UNDIVIDED
+    def _write_registered(self, position: int, registered: NodeCards) -> None:
+        rows, columns = self.rows_of(position), self.cards
+        self._rows.clear(rows)
+        columns.node[rows], columns.division[rows] = position, UNDIVIDED
         self.uuids[rows] = [card.id for card in registered.cards]
         for row, card in enumerate(registered.cards, rows.start):
-            self.partitions.pop(row, None)
-            self._write_card(row, card)
+            kind = card.model, card.mode
+            columns.numa[row], columns.index[row] = card.numa, card.index
+            columns.kind[row] = _number(self.kinds, self._kind_numbers, kind, kind)
+            columns.healthy[row] = card.healthy
+            columns.count[row], columns.total_cores[row] = card.count, card.cores
+            columns.total_memory_mib[row] = card.memory_mib
+            if card.group or card.policy:
+                columns.group[row], columns.policy[row] = self.number(card.group), self.number(card.policy)
+                self._has_groups |= bool(card.group)
             if card.id in registered.cordoned:
-                self.cards.cordoned[row] = BY_ADMINISTRATOR
-
-    def _write_card(self, row: int, card: Card) -> None:
-        cards = self.cards
-        cards.numa[row], cards.index[row] = card.numa, card.index
-        cards.kind[row] = self._intern_kind(card.model, card.mode)
-        cards.healthy[row] = card.healthy
-        cards.count[row], cards.total_cores[row] = card.count, card.cores
-        cards.total_memory_mib[row] = card.memory_mib
-        if card.group or card.policy:
-            cards.group[row], cards.policy[row] = self.number(card.group), self.number(card.policy)
-            self._has_groups |= bool(card.group)
+                columns.cordoned[row] = BY_ADMINISTRATOR
 
     def number(self, word: str) -> int:
         """Return the number that a group or a policy has in the columns, 0 for none."""
         return self._words.setdefault(word, len(self._words))
 
-    def _intern_facts(self, facts: Facts) -> int:
-        number = self._facts_numbers.setdefault(repr(facts), len(self.facts))
-        if number == len(self.facts):
-            self.facts.append(facts)
-        return number
-
-    def write_tenants(self, node: str, tenants: Mapping[str, Tenants], pending: Mapping[str, str]) -> None:
-        """Set who shares the cards of a node, and which policies its cards will have; the others are as registered."""
-        position = self.positions[node]
-        self._prepare_change(position)
-        for row, card in enumerate(self._registered[node].cards, int(self.starts[position])):
-            found = tenants.get(card.id, NO_TENANTS)
-            self.cards.online[row], self.cards.offline[row] = found.online, found.offline
-            expected = pending.get(card.id)
-            self.cards.policy[row] = self.number(card.policy) if expected is None else -self.number(expected) - 1
-        self.change_log.note(position)
-
-    def _intern_kind(self, model: str, mode: str) -> int:
-        number = self._kind_numbers.setdefault((model, mode), len(self.kinds))
-        if number == len(self.kinds):
-            self.kinds.append((model, mode))
-        return number
-
     def _claim_position(self, node: str) -> int:
         position = self._vacancies.claim(node, self.names)
         if position == len(self.starts):
-            self.starts, self.ends = _double(self.starts), _double(self.ends)
-            self.facts_of = _double(self.facts_of)
-            self._node_scores = _double(self._node_scores)
+            self.starts, self.ends, self.facts_of = double(self.starts), double(self.ends), double(self.facts_of)
+            self._node_scores = double(self._node_scores)
         return position
 
     def _claim_rows(self, position: int, count: int) -> None:
-        if (free := self._free_rows.get(count)) is not None:
-            first, self._free_rows[count] = free
-        else:
-            first = len(self.uuids)
-            while first + count > self._columns.shape[1]:
-                self._columns = _double(self._columns)
-            self.uuids.extend([""] * count)
-            self.cards = self._view()
-        self.starts[position], self.ends[position] = first, first + count
+        rows = self._rows.claim(count)
+        self.cards = self._rows.cards
+        self.starts[position], self.ends[position] = rows.start, rows.stop
 
     def _release_rows(self, position: int) -> None:
         rows = self.rows_of(position)
-        if count := rows.stop - rows.start:
-            self._free_rows[count] = rows.start, self._free_rows.get(count)
-        self.cards.node[rows] = NO_NODE
+        self._rows.release(rows)
         for row in range(rows.start, rows.stop):
-            self.uuids[row] = ""
             self.partitions.pop(row, None)
         self.starts[position] = self.ends[position] = 0
-
-    def _view(self) -> Cards:
-        return Cards(*self._columns[:, : len(self.uuids)])
 
     def _summarize(self, position: int) -> None:
         """Note that any of a node's cards changed. What follows for its score is worked out when somebody asks."""
@@ -443,30 +388,9 @@ class CardTable:
         """Return a node's cards as plain numbers."""
         known = self._plain.get(position)
         if known is None:
-            if len(self._plain) >= _MOST_PLAIN:
-                self._plain.clear()
-            columns = self._columns[:, self.rows_of(position)].tolist()
-            cards = [CardNumbers(*facts) for facts in zip(*columns, strict=True)]
-            known = self._plain[position] = NodeScalars(cards, cap_cores=self._cap_cores)
+            cards = self._rows.list_numbers(self.rows_of(position))
+            known = self._plain[position] = NodeScalars(cards, cap_cores=self.cap_cores)
         return known
-
-    def _score(self, position: int) -> np.float32:
-        node = self.names[position]
-        sums = self.sums_of(node)
-        for peer in self.peers.get(node, ()):
-            if peer is not self:
-                sums = list(map(add, sums, peer.sums_of(node)))
-        return score_node(sums[:3], sums[3:])
-
-    def _score_together(self, alone: list[int]) -> None:
-        """Score nodes whose cards are all of this vendor, by columns."""
-        positions, cards = np.array(alone, np.int64), self.cards
-        used, total = (
-            [self.add_up(column, np.int64)[positions] for column in columns]
-            for columns in (used_of(cards, cap_cores=self._cap_cores), totals_of(cards))
-        )
-        self._node_scores[positions] = score_node(used, total)
-        self._unscored.difference_update(alone)
 
     def add_up(self, column: Ints | Flags, sum_type: type[_Integer]) -> NDArray[_Integer]:
         """Add up a column over the cards of each node, by position; in 32 bits that takes a third of the time."""
@@ -477,20 +401,24 @@ class CardTable:
         found: NDArray[_Integer] = sums[self.ends[nodes]] - sums[self.starts[nodes]]
         return found
 
-    def _prepare_change(self, position: int) -> NodeScalars | None:
-        """Let those who read the table as it was keep what is about to change; return its plain numbers until now."""
+    def _prepare_change(self, position: int) -> None:
+        """Forget a node's plain numbers, and let those who read the table as it was keep what is about to change."""
+        self._plain.pop(position, None)
+        self._keep_for_snapshots(position)
+
+    def _keep_for_snapshots(self, position: int) -> None:
         # Nearly always there is no snapshot, and going through a weak set costs more than asking.
         if self._snapshots:
             for snapshot in self._snapshots:
                 snapshot.keep(position)
-        return self._plain.pop(position, None)
 
 
-__all__ = ["NO_NODE", "CardTable", "NodeCards"]
+__all__ = ["NEVER", "NO_NODE", "CardTable", "NodeCards", "Version"]
 
 
-def _double(column: NDArray[_Number]) -> NDArray[_Number]:
-    doubled = np.zeros((*column.shape[:-1], 2 * column.shape[-1]), column.dtype)
-    # Memory that is not written to is not taken from the system.
-    doubled[..., : column.shape[-1]] = column
-    return doubled
+def _number(known: list[_Value], numbers: dict[_Key, int], value: _Value, key: _Key) -> int:
+    """Return the place of a value among those that are known, which it joins if it is new."""
+    number = numbers.setdefault(key, len(known))
+    if number == len(known):
+        known.append(value)
+    return number

@@ -63,9 +63,6 @@ class Closings:
             fork.put(closing)
         return fork
 
-    def __len__(self) -> int:
-        return len(self._by_holder)
-
     def __iter__(self) -> Iterator[Closing]:
         return iter(self._by_holder.values())
 
@@ -83,10 +80,7 @@ class Closings:
 
     def closed(self, node: str, word: str, known: AbstractSet[str]) -> AbstractSet[str]:
         """Return which of a node's cards of one vendor are closed; ``known`` are all of them."""
-        on_node = self._on_node.get(node)
-        if not on_node:
-            return frozenset()
-        return frozenset().union(*(one.closes(word, known) for one in on_node.values()))
+        return frozenset().union(*(one.closes(word, known) for one in self.on_node(node)))
 
     def put(self, closing: Closing) -> None:
         """Enter a closing; one that the holder had is superseded."""

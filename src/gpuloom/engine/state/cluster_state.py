@@ -5,11 +5,10 @@ from collections.abc import Collection, Iterable, Iterator, KeysView
 import numpy as np
 
 from gpuloom.engine.state.card_table import NO_NODE, CardTable, NodeCards
-from gpuloom.engine.state.closings import Closing, Closings
-from gpuloom.engine.state.ledger import ANY_VENDOR, CardKey, Ledger, Reservation
+from gpuloom.engine.state.closings import Closing
+from gpuloom.engine.state.ledger import ANY_VENDOR, CardKey, Reservation
 from gpuloom.engine.state.outlook import HostCpu, Outlook
-from gpuloom.engine.state.quotas import QuotaBook, find_limited
-from gpuloom.engine.state.vendor_state import ReservedState, VendorState, group_by_node, words_of_bits
+from gpuloom.engine.state.vendor_state import Books, ReservedState, VendorState, group_by_node, open_books
 from gpuloom.model.cards import Ints
 from gpuloom.vendors.catalog import Catalog
 
@@ -19,15 +18,13 @@ _NO_VENDORS = Catalog(())
 class ClusterState(ReservedState):
     """What :class:`VendorState` is for one vendor, for all of them."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, books: Books | None = None) -> None:
+        super().__init__(books or open_books(catalog.profiles))
         self.catalog = catalog
-        self.ledger = Ledger(words_of_bits(catalog))
-        self.quotas = QuotaBook(find_limited(catalog))
-        self.closings = Closings()
         self.outlook = Outlook()
         self._words_of: dict[str, set[str]] = {}
         self._peers: dict[str, list[CardTable]] = {}
-        self._states = {profile.word: self._make_state(profile.word) for profile in catalog}
+        self._states = {profile.word: self._join(VendorState(profile, self._books)) for profile in catalog}
         self._across: dict[tuple[str, str], tuple[tuple[int, int], Ints]] = {}
         # Cards that the tables show as they were, None while they are kept up to date.
         self._late: dict[CardKey, None] | None = None
@@ -38,37 +35,31 @@ class ClusterState(ReservedState):
         nodes  only these, and what is on them; all if None. Quotas count what namespaces hold on all nodes either way
         """
         # Of no vendor first, then of those with cards there: making the states of all takes longer than forking a node.
-        fork = ClusterState(_NO_VENDORS)
+        books = self._books.fork(nodes)
+        fork = ClusterState(_NO_VENDORS, books)
         fork.catalog, fork.outlook = self.catalog, self.outlook.fork()
-        ledger, quotas, closings = self.ledger.fork(nodes), self.quotas.fork(), self.closings.fork(nodes)
-        fork.ledger, fork.quotas, fork.closings = ledger, quotas, closings
-        words_of = self._words_of.items() if nodes is None else list(self._words_on(nodes))
-        there = self._states.keys() if nodes is None else frozenset[str]().union(*(words for _, words in words_of))
+        words_of, there = self._words_of, set(self._states)
+        if nodes is not None:
+            words_of = {node: self._words_of[node] for node in nodes if node in self._words_of}
+            there = set[str]().union(*words_of.values())
         for word, state in self._states.items():
             if word in there or state.remembers(nodes or ()):
-                copied = state.fork(nodes, ledger=ledger, quotas=quotas, closings=closings)
-                fork._states[word] = fork._join(copied)
-        for node, words in words_of:
+                fork._states[word] = fork._join(state.fork(nodes, books))
+        for node, words in words_of.items():
             fork._set_words(node, words)
         if self._late is not None:
             fork._late = dict(self._late)
         return fork
-
-    def _make_state(self, word: str) -> VendorState:
-        return self._join(VendorState(self.catalog[word], self.ledger, self.quotas, self.closings))
 
     def _join(self, state: VendorState) -> VendorState:
         """Let a vendor's cards know of those of others."""
         state.table.peers, state.table.outlook = self._peers, self.outlook
         return state
 
-    def _words_on(self, nodes: Iterable[str]) -> Iterator[tuple[str, set[str]]]:
-        return ((node, self._words_of[node]) for node in nodes if node in self._words_of)
-
     def __getitem__(self, word: str) -> VendorState:
         """Return the cards of one vendor; where a fork has none of them, it gets to know the vendor now."""
         if word not in self._states:
-            self._states[word] = self._make_state(word)
+            self._states[word] = self._join(VendorState(self.catalog[word], self._books))
         return self._states[word]
 
     @property
@@ -122,16 +113,12 @@ class ClusterState(ReservedState):
     def register(self, node: str, word: str, registered: NodeCards) -> bool:
         """Set a node's cards of one vendor, none to remove them; tell whether that changed anything."""
         words = self._words_of.get(node, set())
-        table = self[word].table
         after = words | {word} if registered.cards else words - {word}
         if after != words:
             self._set_words(node, after)
-        changed = self[word].register(node, registered)
-        if changed and after != words:
-            for peer in self._peers.get(node, ()) or (self[other].table for other in after):
-                if peer is not table:
-                    peer.note_peer(node)
-        return changed
+            for other in after - {word}:
+                self[other].table.note_peer(node)
+        return self[word].register(node, registered)
 
     def _set_words(self, node: str, words: set[str]) -> None:
         if words:

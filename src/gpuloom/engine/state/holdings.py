@@ -61,17 +61,15 @@ def read_holdings(pod: Pod, catalog: Catalog) -> Holdings:
             continue
         if flaw := find_flaw(found, text):
             unread[profile.word] = _describe(key, flaw, text)
-        if flaw == _NEGATIVE:
-            continue
-        shares[profile.word] = found
+        if flaw != _NEGATIVE:
+            shares[profile.word] = found
     counts = bool(shares) or not unread
-    asked = [one for one in catalog.concerned(pod.all_containers) if one.write.allocated and may_hold(pod, one)]
-    for profile in asked:
-        if not any(shares.get(profile.word, ())):
-            missing = Unread(f"its annotation {profile.write.allocated} names no card")
-            unread.setdefault(profile.word, missing)
-    words = {profile.word for profile in asked}
-    return Holdings(shares, {word: one for word, one in unread.items() if word in words}, counts)
+    concerned = catalog.concerned(pod.all_containers)
+    asked = {one.word: one.write.allocated for one in concerned if one.write.allocated and may_hold(pod, one)}
+    for word, key in asked.items():
+        if not any(shares.get(word, ())):
+            unread.setdefault(word, Unread(f"its annotation {key} names no card"))
+    return Holdings(shares, {word: one for word, one in unread.items() if word in asked}, counts)
 
 
 def may_hold(pod: Pod, profile: Profile) -> bool:

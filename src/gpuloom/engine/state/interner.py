@@ -4,6 +4,8 @@ from collections.abc import Hashable
 from itertools import count
 from typing import Generic, TypeVar
 
+from gpuloom.engine.state.bounded_dict import BoundedDict
+
 _Key = TypeVar("_Key", bound=Hashable)
 
 
@@ -11,15 +13,12 @@ class Interner(Generic[_Key]):
     """Gives equal values the same number. Beyond so many values all get new ones: no number is ever given twice."""
 
     def __init__(self, most: int) -> None:
-        self._most = most
-        self._numbers: dict[_Key, int] = {}
+        self._numbers: BoundedDict[_Key, int] = BoundedDict(most)
         self._next = count()
 
     def number(self, value: _Key) -> int:
         """Return the number of a value."""
         found = self._numbers.get(value)
         if found is None:
-            if len(self._numbers) >= self._most:
-                self._numbers.clear()
             found = self._numbers[value] = next(self._next)
         return found

@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import chain, count
+from itertools import count
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -94,8 +94,7 @@ class Reservation(msgspec.Struct, frozen=True, gc=False):
         """Whether the pod was given parts of divided cards."""
         if only := find_only(self.shares):
             return bool(self.instances) or "[" in only[1].uuid
-        given = chain.from_iterable(self.shares.values())
-        return bool(self.instances) or any("[" in share.uuid for shares in given for share in shares)
+        return bool(self.instances) or any("[" in share.uuid for share, _ in self.each_share())
 
     def each_share(self) -> Iterator[tuple[Share, bool]]:
         """Give every share, container by container, and whether it is still held: those of init containers end."""
@@ -270,31 +269,21 @@ class Ledger:
         self._assumed.pop(uid, None)
         by_vendor = reservation.usage_by_vendor()
         touched = sum_by_card(reservation, by_vendor)
-        for key in touched:
-            self._take_out(key, uid)
+        for node, vendor, uuid in touched:
+            on_node = self._make_own(self._entries, (node, vendor))
+            on_node[uuid] = tuple([entry for entry in on_node[uuid] if entry.uid != uid])
+            if not on_node[uuid]:
+                self._remove(self._entries, (node, vendor), uuid)
         for vendor, usages in by_vendor.items():
-            self._take_off(reservation.namespace, vendor, self._sum_up(vendor, usages))
+            place = reservation.namespace, vendor
+            left = self._in_namespace.pop(place, NOTHING) - self._sum_up(vendor, usages)
+            if left != NOTHING:
+                self._in_namespace[place] = left
         self._remove(self._on_node, reservation.node, uid)
         return {*touched, *_name_parts(reservation)}
 
-    def _take_off(self, namespace: str, vendor: str, usage: Usage) -> None:
-        left = self.namespace_usage(namespace, vendor) - usage
-        if left == NOTHING:
-            self._in_namespace.pop((namespace, vendor), None)
-        else:
-            self._in_namespace[namespace, vendor] = left
-
     def _sum_up(self, vendor: str, usages: Mapping[str, Usage]) -> Usage:
         return sum_for_quota(usages.values(), bits=vendor in self.bits)
-
-    def _take_out(self, key: CardKey, uid: str) -> None:
-        node, vendor, uuid = key
-        on_node = self._make_own(self._entries, (node, vendor))
-        left = tuple([entry for entry in on_node[uuid] if entry.uid != uid])
-        if left:
-            on_node[uuid] = left
-        else:
-            self._remove(self._entries, (node, vendor), uuid)
 
     def _remove(self, places: dict[_Place, dict[str, _Held]], place: _Place, name: str) -> None:
         """Remove what stands at a place under a name; names of nodes come and go, so empty places go with it."""
@@ -341,6 +330,4 @@ def sum_by_card(reservation: Reservation, by_vendor: Mapping[str, Mapping[str, U
 
 def _name_parts(reservation: Reservation) -> Iterable[CardKey]:
     """Name the cards of which parts are listed: a share of them may be missing."""
-    if not reservation.instances:
-        return ()
     return [(reservation.node, ANY_VENDOR, part.gpu_uuid) for part in reservation.instances]

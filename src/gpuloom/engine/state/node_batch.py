@@ -1,10 +1,11 @@
 """The cards of some nodes, or of one, to place a pod on."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from gpuloom.engine.state.partitions import GeometryPartition, Partition
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
     from gpuloom.engine.state.card_table import CardTable
 
 
-@dataclass(slots=True)
-class NodeBatch:
+class NodeBatch(msgspec.Struct, eq=False):
     """Cards as one list, node after node, and laid out with a row for each node; usage is the pod's own business.
 
     cells       where in the list each card of a row stands; ``there`` which cells are cards, others repeat one
@@ -53,16 +53,7 @@ class NodeBatch:
 
     def copy(self) -> "NodeBatch":
         """Return a copy whose usage may change without touching this one."""
-        return NodeBatch(
-            self.table,
-            self.cards.scratch(),
-            self.cells,
-            self.there,
-            self.uuids,
-            dict(self.partitions),
-            self.registered,
-            self.facts_numbers,
-        )
+        return msgspec.structs.replace(self, cards=self.cards.scratch(), partitions=dict(self.partitions))
 
     def keep_geometries(self, later: "NodeBatch") -> None:
         """Divide cards as a later copy of this batch has divided them; what is in use of them there is free here."""
@@ -76,7 +67,7 @@ class NodeBatch:
 
     def frozen(self) -> "NodeBatch":
         """Return a copy that later changes of the table do not show in."""
-        return replace(self, cards=self.cards.rows(np.arange(len(self.cards))))
+        return msgspec.structs.replace(self, cards=self.cards.rows(np.arange(len(self.cards))))
 
 
 @lru_cache(64)

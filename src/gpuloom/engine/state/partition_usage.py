@@ -1,6 +1,6 @@
 """Which instances of divided cards are in use, read from what pods hold (scheduler 6.8, 6.9)."""
 
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -47,9 +47,9 @@ def _undivided(card: Card, geometries: Geometries) -> Partition:
 
 
 def _group(instances: Iterable[MigAllocation]) -> dict[str, deque[MigAllocation]]:
-    grouped: dict[str, deque[MigAllocation]] = {}
+    grouped: dict[str, deque[MigAllocation]] = defaultdict(deque)
     for instance in instances:
-        grouped.setdefault(instance.gpu_uuid, deque()).append(instance)
+        grouped[instance.gpu_uuid].append(instance)
     return grouped
 
 
@@ -75,9 +75,9 @@ def _enter_left_over(division: Division, modes: Mapping[str, str], items: Mappin
         partition = division.partitions.get(card)
         if left and card not in modes:
             division.faulty.update(division.partitions)
-        elif left and not isinstance(partition, ProfilePartition):
-            division.faulty.add(card)
         elif isinstance(partition, ProfilePartition):
             for item in left:
                 partition = partition.occupy(item.placement)
             division.partitions[card] = partition
+        elif left:
+            division.faulty.add(card)

@@ -59,50 +59,21 @@ def keep_limits(hard: Mapping[str, Quantity] | None, resources: Iterable[str]) -
 
 
 @dataclass(slots=True)
-class _Namespace:
-    """The quotas of a namespace that limit cards.
-
-    quotas    what each limits, by its name and then by resource
-    smallest  what the namespace may hold of each resource that is limited
-    """
-
-    quotas: dict[str, Mapping[str, int]] = field(default_factory=dict)
-    smallest: Mapping[str, int] = field(default_factory=dict)
-
-    @property
-    def has_too_many(self) -> bool:
-        return len(self.quotas) > MOST_IN_NAMESPACE
-
-    def replace(self, name: str, limits: Mapping[str, int], resources: Iterable[str]) -> None:
-        """Let a quota limit this from now on; one that limits nothing is not kept."""
-        if limits:
-            self.quotas[name] = limits
-        else:
-            self.quotas.pop(name, None)
-        self.smallest = dict.fromkeys(resources, 0) if self.has_too_many else self._find_smallest()
-
-    def _find_smallest(self) -> Mapping[str, int]:
-        smallest: dict[str, int] = {}
-        for limits in self.quotas.values():
-            for resource, value in limits.items():
-                smallest[resource] = min(value, smallest.get(resource, value))
-        return smallest
-
-
-@dataclass(slots=True)
 class QuotaBook:
     """The limits of every quota object; where a namespace has several, the smallest counts (B-43).
 
     resources  those that can be limited, and what each counts; of others nothing is kept
+    _quotas    what each quota limits, by namespace, name and resource
+    _limits    what a namespace may hold of each resource that is limited
     """
 
     resources: Mapping[str, Counted]
-    _namespaces: dict[str, _Namespace] = field(default_factory=dict)
+    _quotas: dict[str, dict[str, Mapping[str, int]]] = field(default_factory=dict)
+    _limits: dict[str, Mapping[str, int]] = field(default_factory=dict)
 
     def fork(self) -> "QuotaBook":
         """Return a book of its own."""
-        copies = {name: _Namespace(dict(one.quotas), one.smallest) for name, one in self._namespaces.items()}
-        return QuotaBook(self.resources, copies)
+        return QuotaBook(self.resources, {name: dict(one) for name, one in self._quotas.items()}, dict(self._limits))
 
     def apply(self, quota: ResourceQuota, *, closes: bool = True) -> None:
         """Take a quota as it is now; without ``closes``, what Go has no integer for limit nothing, as in HAMi."""
@@ -120,19 +91,24 @@ class QuotaBook:
 
     def limits(self, namespace: str) -> Mapping[str, int]:
         """Return a namespace's limits by resource name."""
-        known = self._namespaces.get(namespace)
-        return known.smallest if known else _NO_LIMITS
+        return self._limits.get(namespace, _NO_LIMITS)
 
     def has_too_many(self, namespace: str) -> bool:
         """Tell whether a namespace has more quotas than are compared, and may therefore take nothing."""
-        known = self._namespaces.get(namespace)
-        return known is not None and known.has_too_many
+        return len(self._quotas.get(namespace, ())) > MOST_IN_NAMESPACE
 
     def _replace(self, quota: ResourceQuota, limits: Mapping[str, int]) -> None:
-        known = self._namespaces.setdefault(quota.namespace, _Namespace())
-        known.replace(quota.name, limits, self.resources)
-        if not known.quotas:
-            del self._namespaces[quota.namespace]
+        """Let a quota limit this from now on; one that limits nothing is not kept."""
+        namespace, quotas = quota.namespace, self._quotas.setdefault(quota.namespace, {})
+        if limits:
+            quotas[quota.name] = limits
+        else:
+            quotas.pop(quota.name, None)
+        self._limits[namespace] = (
+            dict.fromkeys(self.resources, 0) if self.has_too_many(namespace) else _find_smallest(quotas.values())
+        )
+        if not quotas:
+            del self._quotas[namespace], self._limits[namespace]
 
     def used(self, namespace: str, resource: str, ledger: Ledger) -> int:
         """Sum what a namespace holds of a resource, of all cards that this counts; memory in MiB."""
@@ -149,3 +125,11 @@ class QuotaBook:
             UNLIMITED if memory is None else memory * factor - self.used(namespace, names.memory, ledger),
             UNLIMITED if cores is None else cores - self.used(namespace, names.cores, ledger),
         )
+
+
+def _find_smallest(quotas: Iterable[Mapping[str, int]]) -> Mapping[str, int]:
+    smallest: dict[str, int] = {}
+    for limits in quotas:
+        for resource, value in limits.items():
+            smallest[resource] = min(value, smallest.get(resource, value))
+    return smallest

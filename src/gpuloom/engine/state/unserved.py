@@ -79,9 +79,6 @@ class UnservedPods:
     def __len__(self) -> int:
         return len(self._pods)
 
-    def __contains__(self, uid: object) -> bool:
-        return uid in self._pods
-
     def begin(self, one: Unserved) -> None:
         """Take that a pod's binding is about to be sent: from now on nobody knows whether it is there."""
         if one.locks and one.uid not in self._pods:
@@ -95,16 +92,13 @@ class UnservedPods:
 
     def follow(self, pod: Pod, now: float) -> None:
         """Take a bound pod as the API server shows it."""
-        known = self._pods.get(pod.metadata.uid)
-        if not is_unserved(pod, self._lists):
-            if known is not None:
-                self._drop(known)
-            return
-        if known is None or known.node != pod.spec.node_name:
-            if known is not None:
-                self._drop(known)
-            known = self._make(pod, now)
-            if not known.locks:
+        known, waits = self._pods.get(pod.metadata.uid), is_unserved(pod, self._lists)
+        if known is not None and not (waits and known.node == pod.spec.node_name):
+            self._drop(known)
+            known = None
+        if known is None:
+            known = self._make(pod, now) if waits else None
+            if known is None or not known.locks:
                 return
             self._put(known)
         # A list that began before the pod was there may have told that it is gone.

@@ -65,10 +65,11 @@ def collapse(
     if run_at_once(phases):
         return _add_up(containers)
     held: dict[Phase, dict[str, Usage]] = {Phase.INIT: {}, Phase.SIDECAR: {}, Phase.REGULAR: {}}
-    for share, phase in _with_phases(containers, phases):
-        one = usage_of(share)
-        known = held[phase].get(share.uuid)
-        held[phase][share.uuid] = one if known is None else known | one if phase is Phase.INIT else known + one
+    for position, shares in enumerate(containers):
+        phase = phases[position] if position < len(phases) else Phase.REGULAR
+        for share in shares:
+            one, known = usage_of(share), held[phase].get(share.uuid)
+            held[phase][share.uuid] = one if known is None else known | one if phase is Phase.INIT else known + one
     init, sidecars, regular = held[Phase.INIT], held[Phase.SIDECAR], held[Phase.REGULAR]
     if not sidecars and (init_over or not init):
         return dict(sorted(regular.items()))
@@ -87,10 +88,3 @@ def _add_up(containers: Sequence[ContainerShares]) -> dict[str, Usage]:
             one = usage_of(share)
             held[share.uuid] = held[share.uuid] + one if share.uuid in held else one
     return dict(sorted(held.items())) if len(held) > 1 else held
-
-
-def _with_phases(containers: Sequence[ContainerShares], phases: Sequence[Phase]) -> Iterable[tuple[Share, Phase]]:
-    for position, shares in enumerate(containers):
-        phase = phases[position] if position < len(phases) else Phase.REGULAR
-        for share in shares:
-            yield share, phase

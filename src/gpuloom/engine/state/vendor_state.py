@@ -1,7 +1,8 @@
 """The cluster as the engine sees it: registered cards, the ledger over them, and the table made of both."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
 
 from gpuloom.engine.state.card_table import CardTable, NodeCards
 from gpuloom.engine.state.closings import Closing, Closings
@@ -13,13 +14,34 @@ from gpuloom.model.mig import MIG_MODE
 from gpuloom.vendors.profile import Profile
 
 
+@dataclass(frozen=True, slots=True)
+class Books:
+    """What is kept once for the cards of all vendors: who holds what, what quotas allow, which cards are closed."""
+
+    ledger: Ledger
+    quotas: QuotaBook
+    closings: Closings
+
+    def fork(self, nodes: Collection[str] | None) -> "Books":
+        """Return books of their own, of some nodes, of all if none are named."""
+        return Books(self.ledger.fork(nodes), self.quotas.fork(), self.closings.fork(nodes))
+
+
+def open_books(profiles: Sequence[Profile]) -> Books:
+    """Return empty books for the cards of some vendors."""
+    bits = frozenset(profile.word for profile in profiles if profile.fit.bits)
+    return Books(Ledger(bits), QuotaBook(find_limited(profiles)), Closings())
+
+
 class ReservedState:
     """A state whose cards follow from reservations.
 
     ledger  the reservations, for reading; changes go through this class
     """
 
-    ledger: Ledger
+    def __init__(self, books: Books) -> None:
+        self._books = books
+        self.ledger, self.quotas, self.closings = books.ledger, books.quotas, books.closings
 
     def assume(self, reservation: Reservation) -> Reservation:
         """Reserve; the next decision sees it. Returns the reservation with its number."""
@@ -57,21 +79,13 @@ class ReservedState:
 class VendorState(ReservedState):
     """One vendor's registered cards, reservations and quotas, kept together so that the table is always right.
 
-    profile: the vendor, which says how cards without published profiles can be divided, and who may share a card
-    ledger, quotas, closings: those of all vendors, where this is one of several (``cluster_state``)
+    profile  the vendor, which says how cards without published profiles can be divided, and who may share a card
+    books    those of all vendors, where this is one of several (``cluster_state``)
     """
 
-    def __init__(
-        self,
-        profile: Profile,
-        ledger: Ledger | None = None,
-        quotas: QuotaBook | None = None,
-        closings: Closings | None = None,
-    ) -> None:
+    def __init__(self, profile: Profile, books: Books | None = None) -> None:
+        super().__init__(books or open_books([profile]))
         self.table = CardTable(cap_cores=profile.score.cap_cores)
-        self.quotas = quotas or QuotaBook(find_limited([profile]))
-        self._closings = Closings() if closings is None else closings
-        self.ledger = Ledger(words_of_bits([profile])) if ledger is None else ledger
         self._profile = profile
         # Nodes that have, or whose pods claim, parts of cards: only there does it matter which parts are in use.
         self._divided: set[str] = set()
@@ -81,24 +95,12 @@ class VendorState(ReservedState):
         self._divides = profile.divides
         self._has_tenants = bool(profile.select.policy or profile.select.app_class)
 
-    def fork(
-        self,
-        nodes: Collection[str] | None = None,
-        *,
-        ledger: Ledger | None = None,
-        quotas: QuotaBook | None = None,
-        closings: Closings | None = None,
-    ) -> "VendorState":
+    def fork(self, nodes: Collection[str] | None = None, books: Books | None = None) -> "VendorState":
         """Return a state of its own, to ask "what if"; see :meth:`ClusterState.fork`.
 
-        ledger, quotas, closings: those of the fork of all vendors, where this is a part of it
+        books  those of the fork of all vendors, where this is a part of it
         """
-        fork = VendorState(
-            self._profile,
-            self.ledger.fork(nodes) if ledger is None else ledger,
-            self.quotas.fork() if quotas is None else quotas,
-            self._closings.fork(nodes) if closings is None else closings,
-        )
+        fork = VendorState(self._profile, books or self._books.fork(nodes))
         if nodes is None:
             fork.table = self.table.fork()
             fork._divided = set(self._divided)
@@ -131,7 +133,7 @@ class VendorState(ReservedState):
                 self.note_parts(held)
             if node in self._divided or node in self._pending or self.ledger.has_any(node):
                 self.write(node, self.ledger.cards_in_use(node, self._profile.word))
-            if self._closings.on_node(node):
+            if self.closings.on_node(node):
                 self.write_closed(node)
         else:
             self.table.remove(node)
@@ -172,14 +174,14 @@ class VendorState(ReservedState):
 
     def closed_on(self, node: str) -> AbstractSet[str]:
         """Return the cards of a node that somebody may hold whose share of them cannot be read."""
-        return self._closings.closed(node, self._profile.word, self._known_on(node))
+        return self.closings.closed(node, self._profile.word, self._known_on(node))
 
     def closings_of(self, node: str, uuid: str) -> tuple[Closing, ...]:
         """Return what closes one card."""
-        return self._closings.of_card(node, self._profile.word, uuid, self._known_on(node))
+        return self.closings.of_card(node, self._profile.word, uuid, self._known_on(node))
 
     def _known_on(self, node: str) -> AbstractSet[str]:
-        registered = self.table.registered(node) if self._closings.on_node(node) else None
+        registered = self.table.registered(node) if self.closings.on_node(node) else None
         return frozenset(card.id for card in registered.cards) if registered else frozenset()
 
     def write_closed(self, node: str) -> None:
@@ -213,8 +215,3 @@ def group_by_node(touched: Iterable[CardKey]) -> dict[tuple[str, str], list[str]
     for node, word, uuid in touched:
         by_place.setdefault((node, word), []).append(uuid)
     return by_place
-
-
-def words_of_bits(profiles: Iterable[Profile]) -> frozenset[str]:
-    """Return the vendors whose cores are bits of a mask."""
-    return frozenset(profile.word for profile in profiles if profile.fit.bits)
