@@ -66,7 +66,7 @@ class Subject:
 
     def read_demand(self, pod: Json) -> Demand:
         """Read what a pod asks for."""
-        return self.parts.state.read_demands(msgspec.convert(pod, Pod))["NVIDIA"]
+        return self.parts.state.settings.read_demands(msgspec.convert(pod, Pod))["NVIDIA"]
 
     def decide(self, demand: Demand, candidates: Candidates) -> str | None:
         """Decide and reserve: the measured part of a call. Returns the node."""

@@ -191,13 +191,15 @@ def assemble(
         outlook.note = observer.on_outlook
     latencies = Latencies()
     owner_check = LockOwnerCheck(client, state, clocks)
-    locks = NodeLocks(client.with_own_budget(), settings, clocks, owner_check, state.unserved, state.plugins)
-    state.unserved.on_free = locks.wake_node
+    locks = NodeLocks(
+        client.with_own_budget(), settings, clocks, owner_check, state.binds.unserved, state.shown.plugins
+    )
+    state.binds.unserved.on_free = locks.wake_node
     deferred = DeferredWork() if recorder is None else ImmediateWork()
     recorder = recorder or EventRecorder(
         client.with_own_budget(),
         settings.scheduler_name,
-        is_busy=lambda: bool(state.binding) or latencies.is_busy,
+        is_busy=lambda: bool(state.binds.binding) or latencies.is_busy,
     )
     labeller = PodLabeller(client, state, clocks)
     mover = ReservationMover(state, outlook, observer.on_moved if observer else None)
@@ -231,7 +233,7 @@ def assemble(
         node_resync.trigger()
 
     pods = (PodHandlerByAnnotation if settings.trust_annotations else PodHandler)(state, clocks.monotonic)
-    budgets = BudgetHandler(state.budgets) if settings.preemption == "on" else None
+    budgets = BudgetHandler(state.shown.budgets) if settings.preemption == "on" else None
     informers = Informers(
         client, pods, nodes, quotas, locks, note_listed=note_listed, observer=observer, budgets=budgets
     )

@@ -62,7 +62,7 @@ class Book:
     def find_unserved(self, state: SchedulerState) -> list[str]:
         """Return pods that wait although the less important could make room."""
         found = []
-        for uid, pod in state.pods.items():
+        for uid, pod in state.shown.pods.items():
             if pod.spec.node_name:
                 continue
             for node in state.cluster.nodes:
@@ -102,7 +102,7 @@ class Judge:
         return {held.uid for held in self._state.cluster.ledger.on_node(node)}
 
     def _staying(self, node: str) -> set[str]:
-        return {uid for uid in self._all(node) if not self._state.is_leaving(uid) and uid not in self._asked()}
+        return {uid for uid in self._all(node) if not self._state.shown.is_leaving(uid) and uid not in self._asked()}
 
     def _waiting_for(self, node: str, nomination: Nomination) -> set[str]:
         others = self._state.nominations.that_bind(nomination.uid, nomination.priority)
@@ -158,7 +158,7 @@ class Churn:
     async def kill(self) -> None:
         await self._site.stack.aclose()
         await self.start()
-        await poll(lambda: all(name in self.state.nodes for name in NODES))
+        await poll(lambda: all(name in self.state.shown.nodes for name in NODES))
 
     async def create(self) -> None:
         number, importance = len(self._pods), self._chance.choice((0, 1, 1, 5, 20))
@@ -168,7 +168,7 @@ class Churn:
         self.book.memory_mib[pod.metadata.uid], self.book.priority[pod.metadata.uid] = memory_mib, importance
 
     async def delete_somebody(self) -> None:
-        here = [uid for uid in self._pods if uid not in self.book.deleted and uid in self.state.pods]
+        here = [uid for uid in self._pods if uid not in self.book.deleted and uid in self.state.shown.pods]
         if here:
             uid = self._chance.choice(here)
             self.book.deleted.add(uid)
@@ -176,17 +176,19 @@ class Churn:
 
     async def let_leavers_go(self, probability: float = 0.5) -> None:
         """Let some of those that end be gone."""
-        for uid in [uid for uid in self._pods if uid in self.state.pods and self.state.is_leaving(uid)]:
+        for uid in [uid for uid in self._pods if uid in self.state.shown.pods and self.state.shown.is_leaving(uid)]:
             if self._chance.random() < probability:
                 await self._site.remove(self._pods[uid])
 
     async def schedule(self) -> None:
         """Try all pods that wait, the most important first, as kube-scheduler does."""
-        waiting = [uid for uid in self._pods if uid in self.state.pods and not self.state.pods[uid].spec.node_name]
+        waiting = [
+            uid for uid in self._pods if uid in self.state.shown.pods and not self.state.shown.pods[uid].spec.node_name
+        ]
         for uid in sorted(waiting, key=lambda one: -self.book.priority[one]):
-            if uid not in self.state.pods:
+            if uid not in self.state.shown.pods:
                 continue
-            node = await self._site.choose(self.state.pods[uid], *NODES)
+            node = await self._site.choose(self.state.shown.pods[uid], *NODES)
             self.check()
             if node is not None and await self._site.bind(self._pods[uid], node) == "":
                 self.book.bound.append((uid, node))
@@ -208,7 +210,7 @@ class Churn:
             await self.let_leavers_go(1.0)
             await self.schedule()
             await self.pause()
-            if not len(self.state.nominations) and not any(map(self.state.is_leaving, self.state.pods)):
+            if not len(self.state.nominations) and not any(map(self.state.shown.is_leaving, self.state.shown.pods)):
                 await self._site.clock.advance(2)
                 await self.schedule()
                 await self.pause()

@@ -362,7 +362,7 @@ async def test_pods_that_no_webhook_has_completed_are_counted(
         "spec": {"schedulerName": scheduler, "containers": containers},
     }
     pod = await empty.client.create(PODS, manifest, namespace="default")
-    await poll(lambda: pod.metadata.uid in empty.process.state.pods)
+    await poll(lambda: pod.metadata.uid in empty.process.state.shown.pods)
     assert await value_of(empty, UNMUTATED) == count
 
 
@@ -375,7 +375,7 @@ async def test_amounts_that_the_api_server_spells_its_own_way_are_complete(empty
     resources = {"limits": {GCU_MEMORY: "16k"}, "requests": {GCU_MEMORY: "16k"}}
     spec = {"schedulerName": "hami-scheduler", "containers": [{"name": "c", "image": "i", "resources": resources}]}
     pod = await empty.client.create(PODS, {"metadata": {"name": "p"}, "spec": spec}, namespace="default")
-    await poll(lambda: pod.metadata.uid in empty.process.state.pods)
+    await poll(lambda: pod.metadata.uid in empty.process.state.shown.pods)
     assert await value_of(empty, UNMUTATED) == 0
 
 

@@ -24,7 +24,7 @@ class Recorder:
 class Scene:
     def __init__(self) -> None:
         self.state = SchedulerState(SchedulerSettings())
-        self.state.in_charge_since = 0.0
+        self.state.charge.since = 0.0
         self.state.cluster.register("n1", "NVIDIA", NodeCards((card("GPU-a"),)))
         self.recorder = Recorder()
         recorder: Any = self.recorder
@@ -69,7 +69,7 @@ def test_what_changes_or_comes_again_is_told_again(scene: Scene) -> None:
 
 
 def test_only_who_is_in_charge_tells(scene: Scene) -> None:
-    scene.state.in_charge_since = None
+    scene.state.charge.since = None
     scene.close("train")
     assert scene.tell() == []
 

@@ -24,7 +24,7 @@ class ClusterOffers:
         return Cluster(self._is_offered, self._offer, self._most)
 
     def _is_offered(self, name: str) -> bool:
-        return any(name in (node.status.allocatable or {}) for node in self._state.nodes.values())
+        return any(name in (node.status.allocatable or {}) for node in self._state.shown.nodes.values())
 
     def _offer(self, word: str) -> Offer:
         self._forget_what_changed()
@@ -44,7 +44,7 @@ class ClusterOffers:
     def _allocatable(self, name: str) -> frozenset[Quantity]:
         """Read what nodes with cards say that they have, once each: 65,000 nodes are looked at in about 10 ms."""
         has_cards = self._state.cluster.nodes
-        nodes = self._state.nodes.items()
+        nodes = self._state.shown.nodes.items()
         said = {(node.status.allocatable or {}).get(name) for key, node in nodes if key in has_cards}
         return frozenset(one for one in said if one is not None)
 

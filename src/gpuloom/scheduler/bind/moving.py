@@ -36,7 +36,7 @@ class ReservationMover:
         Raises MoveRefusedError.
         """
         try:
-            demands = self.state.read_demands(pod)
+            demands = self.state.settings.read_demands(pod)
         except PolicyError as error:
             raise MoveRefusedError(f"calcScore failed {error} for pod {pod.name}") from error
         if not demands:
@@ -52,10 +52,10 @@ class ReservationMover:
         )
         self.outlook.note_decided(pod, node)
         # Its cards on the other node are free for those that wait.
-        self.state.capacity_freed.set()
+        self.state.waiting.capacity_freed.set()
         nomination = self.state.nominations.find(held.uid)
         if nomination is not None and nomination.node != node:
-            self.state.end_nomination(held.uid, "elsewhere")
+            self.state.nominations.end(held.uid, "elsewhere")
         if self.note is not None:
             self.note(held.uid, node)
         return moved

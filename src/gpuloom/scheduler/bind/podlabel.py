@@ -63,11 +63,11 @@ class PodLabeller:
         for looked_at, (uid, node) in enumerate(list(self._pending.items())):
             if looked_at >= MOST_WHEN_BUSY and self._is_busy():
                 return
-            pod = self.state.pods.get(uid)
-            if uid in self.state.unshown if pod is None else not pod.spec.node_name:
+            pod = self.state.shown.pods.get(uid)
+            if uid in self.state.binds.unshown if pod is None else not pod.spec.node_name:
                 continue
             del self._pending[uid]
-            if pod is not None and VGPU_NODE not in pod.labels and not self.state.obstacle:
+            if pod is not None and VGPU_NODE not in pod.labels and not self.state.charge.obstacle:
                 await self._patch(pod, node)
 
     def _is_busy(self) -> bool:

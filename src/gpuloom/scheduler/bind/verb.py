@@ -114,9 +114,9 @@ class BindVerb:
         args = call.args
         if not (args.poduid and args.podname and args.podnamespace and args.node):
             raise BindError("bind args must name pod, namespace, UID and node")
-        if objection := self._state.objection:
+        if objection := self._state.charge.objection:
             raise BindError(objection)
-        if args.poduid in self._state.binding:
+        if args.poduid in self._state.binds.binding:
             raise BindError(f"bind of pod {args.podnamespace}/{args.podname} in progress")
         pod = await self._find_pod(args)
         # Finding it may have taken a while.
@@ -139,11 +139,11 @@ class BindVerb:
 
     async def _bind_unbound(self, pod: Pod, call: _Call) -> None:
         node = call.args.node
-        if not self._state.asks_for_cards(pod):
+        if not self._state.settings.asks_for_cards(pod):
             await self._writer.write(pod, node, {}, lambda: _raise_objection(self._find_objection_to_call(call)))
             return
         reservation = self._find_reservation(pod, node)
-        if node not in self._state.nodes:
+        if node not in self._state.shown.nodes:
             self._state.release(reservation.uid)
             raise _NodeGoneError(f'node "{node}" not found')
         uid, number = reservation.uid, reservation.number
@@ -179,8 +179,8 @@ class BindVerb:
                 # Setting the lock took time, so what was checked before may have changed.
                 _raise_objection(objection())
                 # One that another has bound meanwhile may be served already: no later event would end it.
-                if not self._state.node_of(reservation.uid):
-                    self._state.unserved.begin(self._unserved(reservation, (rules.key for rules, _ in locks)))
+                if not self._state.shown.node_of(reservation.uid):
+                    self._state.binds.unserved.begin(self._unserved(reservation, (rules.key for rules, _ in locks)))
                 await self._write(pod, reservation, lambda: _raise_objection(objection()), slot.aclose)
         self._labeller.note(pod, reservation.node)
 
@@ -205,7 +205,7 @@ class BindVerb:
         self, pod: Pod, reservation: Reservation, recheck: Callable[[], None], let_others: LetOthers
     ) -> None:
         ledger = self._state.cluster.ledger
-        self._state.binding.add(reservation.uid)
+        self._state.binds.binding.add(reservation.uid)
         is_inline = self._state.settings.filter_write == "inline"
         try:
             if is_inline:
@@ -213,15 +213,16 @@ class BindVerb:
             annotations = {} if is_inline else self._annotate(pod, reservation)
             await self._writer.write(pod, reservation.node, annotations, recheck, let_others)
         except (BindError, BindRefusedError) as error:
-            self._state.unserved.give_up(reservation.uid)
+            self._state.binds.unserved.give_up(reservation.uid)
             if self._gives_back(reservation, error):
                 self._state.release(reservation.uid)
             raise
         finally:
-            self._state.binding.discard(reservation.uid)
+            self._state.binds.binding.discard(reservation.uid)
         if ledger.is_current(reservation):
             self._state.cluster.confirm(reservation.uid)
-            self._state.note_bound(reservation.uid, self._clocks.monotonic())
+            shown = self._state.shown.pods.get(reservation.uid)
+            self._state.binds.note_bound(reservation.uid, shown, self._clocks.monotonic())
 
     def _gives_back(self, reservation: Reservation, error: BindError | BindRefusedError) -> bool:
         """Tell whether a Bind that came to nothing ends what was reserved.
@@ -231,7 +232,7 @@ class BindVerb:
         held = self._state.cluster.ledger.find(reservation.uid)
         if held is None or not self._state.cluster.ledger.is_current(reservation):
             return False
-        if not self._state.is_in_charge:
+        if not self._state.charge.is_ours:
             # What this process ceased to lead with is forgotten; what a Bind might have sent was left to that Bind.
             return held.status is ReservationStatus.ASSUMED
         # What Filter has written stays, and so does what it reserved.
@@ -241,7 +242,7 @@ class BindVerb:
         """Why a Bind that has written nothing yet is to end, empty when it is not."""
         if objection := self._find_objection_to_call(call):
             return objection
-        if reservation.uid in self._state.gone:
+        if reservation.uid in self._state.shown.gone:
             return f"pod {reservation.full_name} was deleted"
         if not self._state.cluster.ledger.is_current(reservation):
             return f"the reservation of pod {reservation.full_name} on node {reservation.node} was superseded"
@@ -251,11 +252,11 @@ class BindVerb:
         """Why nothing may be written for a call any more, empty when it may."""
         if call.hung_up:
             return "kube-scheduler hung up"
-        return self._state.objection
+        return self._state.charge.objection
 
     async def _find_pod(self, args: BindArgs) -> Pod:
         """Find the very pod that is to be bound, in the watch or by asking; a gone one gives back what it held."""
-        known = self._state.pods.get(args.poduid)
+        known = self._state.shown.pods.get(args.poduid)
         if known is not None:
             return known
         try:
@@ -287,7 +288,7 @@ class BindVerb:
             raise BindError(f"pod {pod.full_name} is already bound to node {held.node}")
         if self._running.get(held.uid) == held.number:
             raise BindError(f"bind of pod {pod.full_name} in progress")
-        if node not in self._state.nodes:
+        if node not in self._state.shown.nodes:
             # That is for the caller to say: what the pod holds ends then.
             return held
         try:

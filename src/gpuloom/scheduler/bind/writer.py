@@ -101,7 +101,7 @@ class BindingWriter:
                     return now.metadata.uid == uid and now.spec.node_name == node
             await self.clocks.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-            if uid in self.state.gone:
+            if uid in self.state.shown.gone:
                 return False
-            if shown := self.state.node_of(uid):
+            if shown := self.state.shown.node_of(uid):
                 return shown == node

@@ -23,7 +23,8 @@ from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.defragmentation.cluster import MovingCluster, OwnedPod, keep_bound, read_budgets, read_pods
 from gpuloom.scheduler.defragmentation.moving import MoveError, MoveReport, make_moves
 from gpuloom.scheduler.defragmentation.planning import order_moves, plan_for
-from gpuloom.scheduler.state import SchedulerState, UnschedulablePod
+from gpuloom.scheduler.pods.waiting import UnschedulablePod
+from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.wire.hostpods import HostPod
 from gpuloom.wire.keys import NODE_MOVING
@@ -72,10 +73,10 @@ class Defragmenter:
 
     async def _open_left(self) -> None:
         """Open the cards that were closed for moves which nobody makes any more."""
-        if not self.state.is_in_charge:
+        if not self.state.charge.is_ours:
             return
         time_slice = TimeSlice()
-        for node in list(self.state.nodes.values()):
+        for node in list(self.state.shown.nodes.values()):
             await time_slice.yield_if_over()
             if closed := list_closed_for_moves(node):
                 await self._open(node.name, closed)
@@ -93,9 +94,9 @@ class Defragmenter:
         now, wait_s = self.clocks.monotonic(), self.state.settings.defragmentation_wait_s
         # Not only of those that wait just now: one that is woken in vain waits again, as long as before.
         self._tried = {uid: when for uid, when in self._tried.items() if now - when < wait_s}
-        for one in sorted(self.state.unschedulable.values(), key=_rank) if self.state.is_in_charge else ():
+        for one in sorted(self.state.waiting.unschedulable.values(), key=_rank) if self.state.charge.is_ours else ():
             uid = one.pod.metadata.uid
-            pod = self.state.pods.get(uid)
+            pod = self.state.shown.pods.get(uid)
             is_due = now - one.since >= wait_s and uid not in self._tried
             if is_due and isinstance(pod, HostPod) and self._waits(uid) and self._may_move_others(pod):
                 self._tried[uid] = now
@@ -139,7 +140,7 @@ class Defragmenter:
         def stays(pod: OwnedPod) -> bool:
             return pod.namespace in spared or bool(cluster.find_forbidding(pod.metadata.uid))
 
-        cluster = MovingCluster(self.state, pods, budgets, usage=self.state.hosts, stays=stays)
+        cluster = MovingCluster(self.state, pods, budgets, usage=self.state.shown.hosts, stays=stays)
         return cluster
 
     async def _plan(self, cluster: MovingCluster, pod: HostPod) -> DefragmentationPlan | None:
@@ -167,13 +168,13 @@ class Defragmenter:
         await make_moves(self.client, moving, report, recheck=self._recheck, recheck_move=recheck_move)
 
     def _waits(self, uid: str) -> bool:
-        pod = self.state.pods.get(uid)
+        pod = self.state.shown.pods.get(uid)
         if pod is None or pod.spec.node_name or pod.is_terminating:
             return False
         return self.state.cluster.ledger.find(uid) is None
 
     def _recheck(self) -> None:
-        if not self.state.is_in_charge:
+        if not self.state.charge.is_ours:
             raise _StoppedError
 
 

@@ -30,7 +30,7 @@ class ClosedCardEvents:
 
     def record_new(self) -> None:
         """Record what is new since the last time."""
-        if not self.state.is_in_charge:
+        if not self.state.charge.is_ours:
             return
         closings = self.state.cluster.closings
         self._reported = {holder: one for holder, one in self._reported.items() if closings.find(holder) == one}

@@ -27,17 +27,17 @@ class MistypedEvents:
         """Record until cancelled."""
         while True:
             await self.clocks.sleep(PERIOD_S)
-            if pods := self.state.mistyped.take_new():
+            if pods := self.state.shown.mistyped.take_new():
                 await self._tell([pod for pod in pods if not belongs_to_another_scheduler(pod, self.state.settings)])
 
     async def _tell(self, pods: list[Pod]) -> None:
         time_slice = TimeSlice()
         offered: set[str] = set()
-        for node in list(self.state.nodes.values()):
+        for node in list(self.state.shown.nodes.values()):
             offered.update(node.status.allocatable or ())
             await time_slice.yield_if_over()
         for pod in pods:
-            if not self.state.is_in_charge:
+            if not self.state.charge.is_ours:
                 return
             for one in find_unknown(pod, self.state.settings.catalog, offered.__contains__):
                 record(self.recorder, pod, "Warning", REASON, one.full_text)

@@ -33,10 +33,10 @@ class UnservedEvents:
 
     def record_new(self) -> None:
         """Record what is new since the last time."""
-        if not self.state.is_in_charge:
+        if not self.state.charge.is_ours:
             return
         limit_s = self.state.settings.node_lock_timeout_s
-        late = self.state.unserved.overdue(limit_s, self.clocks.monotonic())
+        late = self.state.binds.unserved.overdue(limit_s, self.clocks.monotonic())
         self._reported &= {one.uid for one in late}
         for one in [one for one in late if one.uid not in self._reported][:MOST_AT_ONCE]:
             self._reported.add(one.uid)

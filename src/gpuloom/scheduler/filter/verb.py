@@ -63,7 +63,7 @@ class FilterVerb:
     def patch_of(self, args: FilterArgs, result: FilterResult) -> MergePatch | None:
         """Return what this call writes on its pod, now or with the Binding; None for nothing."""
         pod, settings = args.pod, self.state.settings
-        if pod is None or args.nodes is not None or not self.state.asks_for_cards(pod):
+        if pod is None or args.nodes is not None or not self.state.settings.asks_for_cards(pod):
             return None
         if not result.node_names:
             # Nothing is taken off a pod that is bound, or about to be.
@@ -73,7 +73,7 @@ class FilterVerb:
         return patch_decision(held, pod, settings) if held is not None else None
 
     def _raise_if_not_in_charge(self) -> None:
-        if objection := self.state.objection:
+        if objection := self.state.charge.objection:
             raise _NotInChargeError(objection)
 
     def _undo(self, pod: Pod, message: str) -> FilterResult:

@@ -1,7 +1,7 @@
 """Whether this replica may decide and write (binding 5, decision 014).
 
 Leases come in: the one for which the kube-scheduler beside this process competes (``lease``), and those of other
-schedulers of cards (``rivals``, which ``rivalwatch`` follows). ``state.obstacle`` and ``state.in_charge_since`` go
+schedulers of cards (``rivals``, which ``rivalwatch`` follows). ``state.charge.obstacle`` and ``state.charge.since`` go
 out, and every decision and every write asks them.
 
 ``gate`` changes them. A new leader waits until the writes of the one before have come to their end, lists everything

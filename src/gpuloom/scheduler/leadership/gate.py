@@ -48,7 +48,7 @@ _log = structlog.get_logger(__name__)
 
 
 class LeadershipGate:
-    """Says whether this process is in charge: it keeps ``state.obstacle`` and ``state.in_charge_since`` right.
+    """Says whether this process is in charge: it keeps ``state.charge.obstacle`` and ``state.charge.since`` right.
 
     ``awaits_lists``: it waits for new lists, which have begun.
 
@@ -85,13 +85,13 @@ class LeadershipGate:
         self._has_to_list = False
         self.awaits_lists = False
         if self._lease is not None:
-            self._state.obstacle = self._lease.obstacle(clocks.monotonic())
+            self._state.charge.obstacle = self._lease.obstacle(clocks.monotonic())
             self._answerable.set()
 
     @property
     def is_ready(self) -> bool:
         """Whether this replica may get requests (scheduler 8.4)."""
-        return self.listed.is_set() and not (self._settings.readyz_follower_503 and self._state.obstacle)
+        return self.listed.is_set() and not (self._settings.readyz_follower_503 and self._state.charge.obstacle)
 
     async def wait_answerable(self) -> None:
         """Wait until a call can be answered: this process is in charge, or certainly not."""
@@ -120,7 +120,7 @@ class LeadershipGate:
         now = self._clocks.monotonic()
         if self._lease is not None:
             self._follow(self._lease, now)
-        if self._state.obstacle or self._state.in_charge_since is not None or self.awaits_lists:
+        if self._state.charge.obstacle or self._state.charge.since is not None or self.awaits_lists:
             return
         if self._has_to_list and self._is_settled(now):
             self._has_to_list, self._complete, self.awaits_lists = False, False, True
@@ -143,11 +143,11 @@ class LeadershipGate:
         self._state.cluster.catch_up()
         self._state.pod_scheduler.prepare()
         self._adopt_nominations()
-        self._state.in_charge_since = now
+        self._state.charge.since = now
         self._answerable.set()
         self._wake()
         # Capacity may have been freed while this process was not to requeue pods.
-        self._state.capacity_freed.set()
+        self._state.waiting.capacity_freed.set()
         _log.info("in charge", **(asdict(self._term) if self._term else {}))
 
     def _adopt_nominations(self) -> None:
@@ -202,7 +202,7 @@ class LeadershipGate:
             self._step_up(term, now)
         else:
             # Perhaps after renewals that came late: in the same term nobody else can have written meanwhile.
-            self._state.obstacle = ""
+            self._state.charge.obstacle = ""
 
     def _step_up(self, term: Term, now: float) -> None:
         _log.info(
@@ -212,18 +212,17 @@ class LeadershipGate:
         )
         self._step_down("")
         # Who schedules anew tries all pods anew. In the same term, after a doubt, nobody does.
-        self._state.unschedulable.clear()
-        self._state.woken_since.clear()
+        self._state.waiting.clear()
         self._term, self._term_began = term, now
         self._has_to_list, self.awaits_lists = True, False
 
     def _step_down(self, obstacle: str) -> None:
-        if obstacle == self._state.obstacle and self._state.in_charge_since is None:
+        if obstacle == self._state.charge.obstacle and self._state.charge.since is None:
             return
         if obstacle:
             _log.info("not in charge", why=obstacle)
-        self._state.obstacle = obstacle
-        self._state.in_charge_since = None
+        self._state.charge.obstacle = obstacle
+        self._state.charge.since = None
         self._forget_assumed()
         if obstacle:
             self._answerable.set()
@@ -234,5 +233,5 @@ class LeadershipGate:
     def _forget_assumed(self) -> None:
         """End what was decided and not sent: whoever leads now decides anew. What was sent is settled first."""
         for reservation in list(self._state.cluster.ledger):
-            if reservation.status is ReservationStatus.ASSUMED and reservation.uid not in self._state.binding:
+            if reservation.status is ReservationStatus.ASSUMED and reservation.uid not in self._state.binds.binding:
                 self._state.release(reservation.uid)

@@ -33,7 +33,7 @@ class RoleLabels:
         """Look once; only a process that is in charge and knows its own pod writes."""
         settings = self.state.settings
         # Without a namespace the API server would list the scheduler pods of the whole cluster.
-        if not (settings.pod_name and settings.pod_namespace and self.state.is_in_charge):
+        if not (settings.pod_name and settings.pod_namespace and self.state.charge.is_ours):
             return
         try:
             pods, _ = await self.client.list_all(PODS, namespace=settings.pod_namespace, label_selector=SIBLINGS)
@@ -46,7 +46,7 @@ class RoleLabels:
                 await self._patch(pod, role)
 
     async def _patch(self, pod: Pod, role: str) -> None:
-        if not self.state.is_in_charge:
+        if not self.state.charge.is_ours:
             return
         body = {"metadata": {"labels": {ROLE_LABEL: role}}}
         try:

@@ -215,7 +215,7 @@ class CardMetrics:
         return next((str(card.index) for card in cards if card.id == uuid), "")
 
     def _instances(self) -> Samples:
-        for pod in list(self.state.pods.values()):
+        for pod in list(self.state.shown.pods.values()):
             yield None
             node = pod.spec.node_name
             for one in read_instances(pod, self.state.settings.catalog) if node else ():

@@ -14,7 +14,7 @@ from gpuloom.scheduler.state import SchedulerState
 def count_idle_cards(state: SchedulerState) -> Samples:
     """Give the number by vendor, after None for each node that was looked at."""
     closed: list[str] = []
-    for name, node in list(state.nodes.items()):
+    for name, node in list(state.shown.nodes.items()):
         yield None
         if explain_unschedulable(node):
             closed.append(name)

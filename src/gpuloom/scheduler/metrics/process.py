@@ -57,7 +57,7 @@ class ProcessMetrics:
 
     def _about_cards(self) -> Iterator[Series]:
         state, cluster = self.state, self.state.cluster
-        yield _one("gpuloom_in_charge", "1 while this replica decides and writes", lambda: state.is_in_charge)
+        yield _one("gpuloom_in_charge", "1 while this replica decides and writes", lambda: state.charge.is_ours)
         yield _one("gpuloom_table_nodes", "Nodes with cards", lambda: len(list(cluster.nodes)))
         yield _one(
             "gpuloom_table_rows",
@@ -112,8 +112,10 @@ class ProcessMetrics:
     def _about_waiting(self) -> Iterator[Series]:
         """Pods that wait, for a card or for each other."""
         state = self.state
-        yield _one("gpuloom_binds_open", "Bindings sent and not settled", lambda: len(state.binding))
-        yield _one("gpuloom_pods_refused", "Pods that gpuloom refused and that wait", lambda: len(state.unschedulable))
+        yield _one("gpuloom_binds_open", "Bindings sent and not settled", lambda: len(state.binds.binding))
+        yield _one(
+            "gpuloom_pods_refused", "Pods that gpuloom refused and that wait", lambda: len(state.waiting.unschedulable)
+        )
         yield from count_pending(state, self.clocks)
         yield _one("gpuloom_lock_waiters", "Binds that wait for a node lock", lambda: self.locks.waiting)
         yield Series(
@@ -122,11 +124,13 @@ class ProcessMetrics:
             ("node", "lock"),
             lambda: [((node, key), held_s) for node, key, held_s in self.locks.held()],
         )
-        yield _one("gpuloom_pods_unserved", "Bound pods that wait for their device plugin", lambda: len(state.unserved))
+        yield _one(
+            "gpuloom_pods_unserved", "Bound pods that wait for their device plugin", lambda: len(state.binds.unserved)
+        )
         yield _one(
             "gpuloom_pods_unserved_overdue",
             "Those waiting longer than --node-lock-timeout: their nodes start no other pod with cards",
-            lambda: len(state.unserved.overdue(state.settings.node_lock_timeout_s, self.clocks.monotonic())),
+            lambda: len(state.binds.unserved.overdue(state.settings.node_lock_timeout_s, self.clocks.monotonic())),
         )
 
     def _about_events(self) -> Iterator[Series]:

@@ -12,7 +12,7 @@ def takes_beside_cards(state: SchedulerState, name: str, demand: HostDemand) -> 
     A node that is closed or not ready is offered to none. For a node that is chosen already, ask ``refuse_host``: a
     pod may tolerate that it was closed since.
     """
-    node = state.nodes.get(name)
+    node = state.shown.nodes.get(name)
     if node is None or explain_unschedulable(node):
         return False
-    return not refuse_host(node, state.hosts.on(name), demand)
+    return not refuse_host(node, state.shown.hosts.on(name), demand)

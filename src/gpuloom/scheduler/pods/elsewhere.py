@@ -12,7 +12,8 @@ from gpuloom.engine.hostfit.demand import read_host_demand
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.nodes.hostfit import takes_beside_cards
 from gpuloom.scheduler.pods.requeue import PAUSE_S, PodRequeuer
-from gpuloom.scheduler.state import SchedulerState, UnschedulablePod, WaitingKind
+from gpuloom.scheduler.pods.waiting import UnschedulablePod, WaitingKind
+from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.wire.hostpods import HostPod
 from gpuloom.wire.nodenames import NodeNames
@@ -115,7 +116,7 @@ class NodePointer:
             self.offered.changed.clear()
             while len(self.offered):
                 await self.clocks.sleep(WAIT_S)
-                if not self.state.obstacle:
+                if not self.state.charge.obstacle:
                     await self._look()
 
     async def _look(self) -> None:
@@ -123,7 +124,7 @@ class NodePointer:
         # Very many pods may wait, and few different ones among them.
         without_node: set[WaitingKind] = set()
         for uid in self.offered.take_due(self.clocks.monotonic()):
-            waiting = self.state.unschedulable.get(uid)
+            waiting = self.state.waiting.unschedulable.get(uid)
             if waiting is None or waiting.kind in without_node:
                 continue
             if not await self.requeuer.has_capacity(waiting, time_slice):
@@ -131,7 +132,7 @@ class NodePointer:
                 continue
             node = await self._find_node(waiting, time_slice)
             # While it was looked at, the pod may have been filtered again, and this process may have ceased to lead.
-            if node and self.state.unschedulable.get(uid) is waiting and not self.state.obstacle:
+            if node and self.state.waiting.unschedulable.get(uid) is waiting and not self.state.charge.obstacle:
                 self.offered.note_pointed(uid, node, self.clocks.monotonic())
                 await self.requeuer.requeue(waiting, node)
                 await self.clocks.sleep(PAUSE_S)
@@ -139,10 +140,10 @@ class NodePointer:
     async def _find_node(self, waiting: UnschedulablePod, time_slice: TimeSlice) -> str:
         """Return a node that takes a pod, as far as can be judged here; empty where none does."""
         uid, priority = waiting.pod.metadata.uid, waiting.pod.priority
-        pod = self.state.pods.get(uid)
-        if not isinstance(pod, HostPod) or not self.state.hosts.is_complete:
+        pod = self.state.shown.pods.get(uid)
+        if not isinstance(pod, HostPod) or not self.state.shown.hosts.is_complete:
             return ""
-        demand = read_host_demand(pod, self.state.hosts.ignored)
+        demand = read_host_demand(pod, self.state.shown.hosts.ignored)
         kept = self.state.nominations.nodes_kept_from(uid, priority)
         taking = await time_slice.finish(self.state.pod_scheduler.find_taking(waiting.demands))
         promised = self.offered.find_promised(self.clocks.monotonic())

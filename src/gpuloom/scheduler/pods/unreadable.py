@@ -61,7 +61,7 @@ class UnreadablePods:
         uid = found.metadata.uid
         if not uid or self._state.cluster.ledger.find(uid) is not None:
             return
-        known = self._state.pods.get(uid)
+        known = self._state.shown.pods.get(uid)
         node = _read_node(found) or (known.spec.node_name if known else "")
         if not node:
             return
@@ -70,8 +70,8 @@ class UnreadablePods:
             self._state.reopen(uid)
             return
         pod = Pod(metadata=found.metadata, spec=PodSpec(node_name=node))
-        self._state.pods[uid] = pod
-        self._state.note_not_waiting(uid)
+        self._state.shown.pods[uid] = pod
+        self._state.waiting.drop(uid)
         self._close(pod, f"it cannot be read: {found.why}", cards)
 
     def _close(self, pod: Pod, cause: str, cards: Mapping[str, frozenset[str]]) -> None:

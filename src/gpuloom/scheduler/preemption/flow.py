@@ -99,7 +99,7 @@ class PreemptionFlow:
         Those that are nominated count for pods of their priority and below: a more important one never waits until
         the victims of others have ended, which may take as long as these like.
         """
-        if self.budgets is None or not self.budgets.is_listed or not self.state.is_in_charge:
+        if self.budgets is None or not self.budgets.is_listed or not self.state.charge.is_ours:
             return inf
         return self.state.nominations.least_with_fewer(self.state.settings.preemption_most_plans)
 
@@ -159,12 +159,12 @@ class PreemptionFlow:
             promised.changed.clear()
             for uid, node in list(promised.chosen.items()):
                 victims = promised.take(uid)
-                if self.state.is_in_charge and (nomination := self._put(uid, node, victims, self.clocks.monotonic())):
+                if self.state.charge.is_ours and (nomination := self._put(uid, node, victims, self.clocks.monotonic())):
                     self.attempts.drop(uid)
                     tasks.create_task(self._write_chosen(nomination))
 
     async def _write_chosen(self, nomination: Nomination) -> None:
-        pod = self.state.pods.get(nomination.uid)
+        pod = self.state.shown.pods.get(nomination.uid)
         with suppress(_StoppedError):
             if pod is not None:
                 await self._write(pod, nomination, self._make_recheck(nomination))
@@ -186,7 +186,7 @@ class PreemptionFlow:
         def recheck() -> None:
             state = self.state
             has_room = state.cluster.ledger.find(nomination.uid) is not None
-            if has_room or not state.is_in_charge or state.nominations.find(nomination.uid) is not nomination:
+            if has_room or not state.charge.is_ours or state.nominations.find(nomination.uid) is not nomination:
                 raise _StoppedError
 
         return recheck
@@ -194,7 +194,7 @@ class PreemptionFlow:
     async def _write_and_evict(
         self, plan: PreemptionPlan, nomination: Nomination, recheck: Callable[[], None]
     ) -> DropCause | None:
-        pod = self.state.pods.get(nomination.uid)
+        pod = self.state.shown.pods.get(nomination.uid)
         if pod is None or not await self._write(pod, nomination, recheck):
             return DropCause.UNWRITTEN
         count = len(plan.victims)
@@ -224,17 +224,17 @@ class PreemptionFlow:
         """End a nomination that no call and no watch has ended."""
         if self.state.nominations.find(nomination.uid) is not nomination:
             return
-        self.state.end_nomination(nomination.uid, cause)
+        self.state.nominations.end(nomination.uid, cause)
         if self.observer is not None:
             self.observer.on_nomination_ended(nomination.uid)
 
     async def _follow_ends(self, tasks: asyncio.TaskGroup) -> None:
         """Count nominations that are over, and take the annotation off pods that still wait."""
         while True:
-            await self.state.nominations_changed.wait()
-            self.state.nominations_changed.clear()
-            while self.state.nominations_ended:
-                end = self.state.nominations_ended.popleft()
+            await self.state.nominations.changed.wait()
+            self.state.nominations.changed.clear()
+            while self.state.nominations.ended:
+                end = self.state.nominations.ended.popleft()
                 self.counts.ended[end.cause] += 1
                 refused_at = self._refused_at.pop(end.nomination.uid, None)
                 if end.cause == "bound" and refused_at is not None:
@@ -246,10 +246,10 @@ class PreemptionFlow:
 
     async def _clear(self, nomination: Nomination) -> None:
         def recheck() -> None:
-            if not self.state.is_in_charge or self.state.nominations.find(nomination.uid) is not None:
+            if not self.state.charge.is_ours or self.state.nominations.find(nomination.uid) is not None:
                 raise _StoppedError
 
-        pod = self.state.pods.get(nomination.uid)
+        pod = self.state.shown.pods.get(nomination.uid)
         if pod is None or pod.spec.node_name:
             return
         try:
@@ -262,12 +262,12 @@ class PreemptionFlow:
     async def _sweep(self) -> None:
         while True:
             await self.clocks.sleep(PERIOD_S)
-            if self.state.is_in_charge:
+            if self.state.charge.is_ours:
                 await self.finder.prepare()
             time_slice = TimeSlice()
             for nomination in self.state.nominations:
                 is_current = self.state.nominations.find(nomination.uid) is nomination
-                if is_current and self.state.is_in_charge and (cause := self._find_end(nomination)):
+                if is_current and self.state.charge.is_ours and (cause := self._find_end(nomination)):
                     self._end(nomination, cause)
                 await time_slice.yield_if_over()
 
@@ -279,11 +279,11 @@ class PreemptionFlow:
         if state.cluster.ledger.find(nomination.uid) is not None:
             # Its Filter has given it a node, and Bind is to come.
             return ""
-        node, pod = state.nodes.get(nomination.node), state.pods.get(nomination.uid)
+        node, pod = state.shown.nodes.get(nomination.node), state.shown.pods.get(nomination.uid)
         if node is None:
             return "node"
         if isinstance(pod, HostPod):
-            demand = read_host_demand(pod, state.hosts.ignored)
+            demand = read_host_demand(pod, state.shown.hosts.ignored)
             if refuse_host(node, self._imagine_usage(nomination), demand):
                 return "node"
         if not state.decider.would_fit(nomination):
@@ -292,7 +292,7 @@ class PreemptionFlow:
 
     def _is_unclaimed(self, nomination: Nomination) -> bool:
         """Tell whether a pod's room has been free for a while, and no Filter of the pod has come since."""
-        uid, now, since = nomination.uid, self.clocks.monotonic(), self.state.unclaimed_since
+        uid, now, since = nomination.uid, self.clocks.monotonic(), self.state.nominations.unclaimed_since
         if self._has_own_room(nomination):
             return now - since.setdefault(uid, now) > UNCLAIMED_S
         since.pop(uid, None)
@@ -300,13 +300,13 @@ class PreemptionFlow:
 
     def _has_own_room(self, nomination: Nomination) -> bool:
         """Tell whether a pod's node takes it now, and all have left that are to leave it."""
-        if not nomination.victims.isdisjoint(self.state.hosts.on(nomination.node).pods):
+        if not nomination.victims.isdisjoint(self.state.shown.hosts.on(nomination.node).pods):
             return False
         return self.state.decider.takes(nomination.demands, nomination.node, nomination.priority)
 
     def _imagine_usage(self, nomination: Nomination) -> NodeUsage:
         """Return what pods take of a node beside cards once those have left that are to leave."""
-        usage = self.state.hosts.on(nomination.node)
+        usage = self.state.shown.hosts.on(nomination.node)
         left = nomination.victims & usage.pods.keys()
         if left:
             usage = usage.copy()

@@ -175,7 +175,7 @@ class ProcessRecorder:
     def _concerns_us(self, pod: Pod) -> bool:
         state = self._state
         is_known = VGPU_NODE in pod.annotations or is_plugin(pod)
-        return is_known or state.asks_for_cards(pod) or state.mistyped.may_be(pod)
+        return is_known or state.settings.asks_for_cards(pod) or state.shown.mistyped.may_be(pod)
 
     @contextmanager
     def _calling(self) -> Iterator[RecordedCall]:

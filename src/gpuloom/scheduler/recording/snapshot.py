@@ -20,7 +20,9 @@ async def take_snapshot(client: KubeClient, settings: SchedulerSettings) -> Iter
     quotas, _ = await client.list_all(RESOURCE_QUOTAS)
     pods, _ = await client.list_all(PODS)
     ours = (
-        pod for pod in pods if VGPU_NODE in pod.annotations or state.asks_for_cards(pod) or state.mistyped.may_be(pod)
+        pod
+        for pod in pods
+        if VGPU_NODE in pod.annotations or state.settings.asks_for_cards(pod) or state.shown.mistyped.may_be(pod)
     )
     objects = [
         *((NODES.kind, node) for node in sorted(nodes, key=lambda node: node.name)),

@@ -75,7 +75,7 @@ class QuotaHandler:
 
     def _note_change(self, namespace: str) -> None:
         """Let those that wait know, and say once that a namespace has so many quotas that it may take nothing."""
-        self._state.capacity_freed.set()
+        self._state.waiting.capacity_freed.set()
         if not self._state.cluster.quotas.has_too_many(namespace):
             self._closed.discard(namespace)
         elif namespace not in self._closed:

@@ -39,8 +39,8 @@ def view_overview(source: Source) -> Generator[None, None, Overview]:
     return Overview(
         version=__version__,
         scheduler=state.settings.scheduler_name,
-        in_charge=state.is_in_charge,
-        obstacle=state.obstacle,
+        in_charge=state.charge.is_ours,
+        obstacle=state.charge.obstacle,
         nodes=len(source.node_names()),
         nodes_with_cards=len(list(state.cluster.nodes)),
         cards=sum(len(one) for one in cards),

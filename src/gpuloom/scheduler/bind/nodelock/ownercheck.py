@@ -53,7 +53,7 @@ class LockOwnerCheck:
         if not self._is_older(blocking, lock, UNBOUND_OWNER_LIMIT):
             return False
         # While the API server was asked, another process may have taken over.
-        return await self._has_been_over(blocking, lock, queue, node) and self._state.is_in_charge
+        return await self._has_been_over(blocking, lock, queue, node) and self._state.charge.is_ours
 
     def _note_blocking(self, queue: LockQueue) -> BlockingLock:
         now = self._clocks.monotonic()
@@ -133,10 +133,10 @@ class LockOwnerCheck:
         if queue.holder is not None and queue.holder.uid == uid:
             return True
         held = self._state.cluster.ledger.find(uid)
-        return uid in self._state.allocating and held is not None and held.node == node
+        return uid in self._state.binds.allocating and held is not None and held.node == node
 
     def _local_knowledge(self, lock: NodeLock, queue: LockQueue) -> LocalKnowledge:
-        holder, since = queue.holder, self._state.in_charge_since
+        holder, since = queue.holder, self._state.charge.since
         return LocalKnowledge(
             binds_it=holder is not None and lock.is_held_by(holder.namespace, holder.name),
             would_know=since is not None and self._clocks.monotonic() - since > UNBOUND_OWNER_LIMIT.total_seconds(),
