@@ -148,7 +148,7 @@ class Parts:
     def flows(self) -> list[Coroutine[Any, Any, None]]:
         """Return what runs as long as the process does; none of them ends by itself."""
         requeuer = PodRequeuer(self.client, self.state, self.clocks)
-        settings, leases = self.state.settings, self.client.with_own_budget()
+        state, settings, leases = self.state, self.state.settings, self.client.with_own_budget()
         rivals = RivalLeaseWatch(settings, self.rivals, self.clocks, self.recorder, self.gate.check)
         follow_leases = [self.gate.run(leases), rivals.run(leases)] if settings.leader_elect else []
         return [
@@ -157,9 +157,11 @@ class Parts:
             self.node_resync.run(),
             self.cleanup.run(),
             GroupCleanup(self.state, self.clocks, self.observer).run(),
-            ClosedCardEvents(self.state, self.recorder, self.clocks).run(),
-            UnservedEvents(self.state, self.recorder, self.clocks).run(),
-            MistypedEvents(self.state, self.recorder, self.clocks).run(),
+            ClosedCardEvents(state.cluster, state.charge, self.recorder, self.clocks).run(),
+            UnservedEvents(
+                state.binds.unserved, settings.node_lock_timeout_s, state.charge, self.recorder, self.clocks
+            ).run(),
+            MistypedEvents(settings, state.shown, state.charge, self.recorder, self.clocks).run(),
             self.refused.run(),
             self.labeller.run(),
             self.outlook.run(),
@@ -209,8 +211,10 @@ def assemble(
     placer = PodPlacer(state, recorder, clocks, deferred, attempts, partly_offered, refused, event_bytes, outlook)
     handshakes = HandshakeWriter(client, state, clocks)
     nodes = NodeHandler(state, handshakes, clocks)
-    quotas = QuotaHandler(state)
-    node_resync = NodeResync(state, nodes, RoleLabels(client, state), clocks, observer)
+    quotas = QuotaHandler(state.cluster.quotas, state.waiting.capacity_freed, closes=settings.unreadable == "close")
+    node_resync = NodeResync(
+        nodes, RoleLabels(client, settings, state.charge), clocks, settings.node_pass_interval_s, observer
+    )
 
     aside = Aside()
 
@@ -219,7 +223,7 @@ def assemble(
 
     review_recorded = observer.wrap_review(review) if observer else review
 
-    offers = ClusterOffers(state)
+    offers = ClusterOffers(state.cluster, state.shown)
 
     def review_and_warn(one: Review) -> Verdict:
         verdict = add_preference(one, review_recorded(one), settings)
@@ -270,7 +274,7 @@ def assemble(
         defragmenter=Defragmenter(client.with_own_budget(), state, recorder, clocks),
         gate=gate,
         rivals=rivals,
-        cards=CardMetrics(state, quotas),
+        cards=CardMetrics(state.cluster, state.shown, quotas),
         latencies=latencies,
         aside=aside,
         # Apart, so that nobody who fills in forms keeps reviews waiting.

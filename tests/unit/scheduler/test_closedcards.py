@@ -28,7 +28,7 @@ class Scene:
         self.state.cluster.register("n1", "NVIDIA", NodeCards((card("GPU-a"),)))
         self.recorder = Recorder()
         recorder: Any = self.recorder
-        self.events = ClosedCardEvents(self.state, recorder, Clocks())
+        self.events = ClosedCardEvents(self.state.cluster, self.state.charge, recorder, Clocks())
 
     def close(self, name: str, cause: str = "cannot be read", node: str = "n1", **cards: frozenset[str]) -> None:
         self.state.cluster.close(Closing(f"uid-{name}", "ml", name, node, cause, cards))

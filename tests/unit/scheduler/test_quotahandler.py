@@ -22,7 +22,11 @@ UNREADABLE = Unreadable(META, msgspec.Raw(b"{}"), "wrong type")
 class Scene:
     def __init__(self, **flags: Any) -> None:
         self.state = SchedulerState(SchedulerSettings(**flags))
-        self.watch = QuotaHandler(self.state)
+        self.watch = QuotaHandler(
+            self.state.cluster.quotas,
+            self.state.waiting.capacity_freed,
+            closes=self.state.settings.unreadable == "close",
+        )
 
     def apply(self, memory: str, name: str = "q") -> None:
         body = {"metadata": {"name": name, "namespace": "ml"}, "spec": {"hard": {MEMORY: memory}}}

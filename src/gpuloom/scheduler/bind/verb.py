@@ -72,7 +72,7 @@ class BindVerb:
         self._clocks = clocks
         self._labeller = labeller
         self._mover = mover
-        self._writer = BindingWriter(client, state, clocks)
+        self._writer = BindingWriter(client, state.shown, clocks)
         self._writes = asyncio.Semaphore(WRITES_AT_ONCE)
         self._running: dict[str, int] = {}
         self._tasks: set[asyncio.Task[BindError | None]] = set()

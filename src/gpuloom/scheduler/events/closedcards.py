@@ -3,10 +3,11 @@
 from dataclasses import dataclass, field
 
 from gpuloom.engine.state.closings import Closing
+from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.kube import EventRecorder
 from gpuloom.model.reasons import Reason
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.state import SchedulerState
+from gpuloom.scheduler.leadership.charge import Charge
 
 PERIOD_S = 5.0
 MOST_AT_ONCE = 20
@@ -17,7 +18,8 @@ MOST_AT_ONCE = 20
 class ClosedCardEvents:
     """Records events about every closing once, as long as it stands; only the replica in charge does."""
 
-    state: SchedulerState
+    cluster: ClusterState
+    charge: Charge
     recorder: EventRecorder
     clocks: Clocks
     _reported: dict[str, Closing] = field(default_factory=dict)
@@ -30,11 +32,11 @@ class ClosedCardEvents:
 
     def record_new(self) -> None:
         """Record what is new since the last time."""
-        if not self.state.charge.is_ours:
+        if not self.charge.is_ours:
             return
-        closings = self.state.cluster.closings
+        closings = self.cluster.closings
         self._reported = {holder: one for holder, one in self._reported.items() if closings.find(holder) == one}
-        new = [one for one in self.state.cluster.closings_in_effect() if one.holder not in self._reported]
+        new = [one for one in self.cluster.closings_in_effect() if one.holder not in self._reported]
         for closing in new[:MOST_AT_ONCE]:
             self._reported[closing.holder] = closing
             self._record(closing)

@@ -8,10 +8,11 @@ import msgspec
 
 from gpuloom.engine.state.allocations import read_instances
 from gpuloom.engine.state.card_table import CardTable
+from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.model.uuids import card_id
 from gpuloom.scheduler.metrics.series import Samples, Series
-from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.watch.quotas import QuotaHandler
+from gpuloom.scheduler.watch.shown import ShownObjects
 
 _MIB = 2**20
 _CARD = ("node", "device_uuid", "device_index", "device_type")
@@ -95,9 +96,10 @@ _CARD_SERIES: tuple[tuple[str, str, str, tuple[str, ...], Callable[[_Card], floa
 
 @dataclass(frozen=True, slots=True)
 class CardMetrics:
-    """HAMi's metrics, read from the scheduler's state."""
+    """HAMi's metrics, read from cards and reservations."""
 
-    state: SchedulerState
+    cluster: ClusterState
+    shown: ShownObjects
     quotas: QuotaHandler
 
     def series(self, *, legacy: bool) -> Iterator[Series]:
@@ -178,7 +180,7 @@ class CardMetrics:
         return Series(name, text, label_names, samples)
 
     def _walk(self) -> Iterator[_Card]:
-        for table in self.state.cluster.tables:
+        for table in self.cluster.tables:
             yield from self._walk_table(table)
 
     def _walk_table(self, table: CardTable) -> Iterator[_Card]:
@@ -210,15 +212,15 @@ class CardMetrics:
             yield (values(card), card.used_memory / total) if total else None
 
     def _index(self, node: str, uuid: str) -> str:
-        registered = (table.registered(node) for table in self.state.cluster.tables)
+        registered = (table.registered(node) for table in self.cluster.tables)
         cards = (card for said in registered if said for card in said.cards)
         return next((str(card.index) for card in cards if card.id == uuid), "")
 
     def _instances(self) -> Samples:
-        for pod in list(self.state.shown.pods.values()):
+        for pod in list(self.shown.pods.values()):
             yield None
             node = pod.spec.node_name
-            for one in read_instances(pod, self.state.settings.catalog) if node else ():
+            for one in read_instances(pod, self.cluster.catalog) if node else ():
                 if one.runtime is not None:
                     yield (
                         (
@@ -240,7 +242,7 @@ class CardMetrics:
             yield sample and ((*sample[0][:3], f"{sample[0][4]}-{sample[0][5]}"), sample[1])
 
     def _quota_used(self) -> Samples:
-        quotas, ledger = self.state.cluster.quotas, self.state.cluster.ledger
+        quotas, ledger = self.cluster.quotas, self.cluster.ledger
         for namespace in sorted(ledger.namespaces | self.quotas.namespaces):
             limits = quotas.limits(namespace)
             for name in quotas.resources:
@@ -250,7 +252,7 @@ class CardMetrics:
 
     def _quota_limits(self) -> Samples:
         for namespace in sorted(self.quotas.namespaces):
-            for name, limit in self.state.cluster.quotas.limits(namespace).items():
+            for name, limit in self.cluster.quotas.limits(namespace).items():
                 yield (namespace, name), limit
 
     def _memory_shares(self) -> Samples:
@@ -261,7 +263,7 @@ class CardMetrics:
 
     def _shares(self) -> Iterator[tuple[tuple[str, ...], int, int]]:
         """From the raw entries: a pod's collapsed usage has lost its containers (B-37)."""
-        for reservation in list(self.state.cluster.ledger):
+        for reservation in list(self.cluster.ledger):
             sums: dict[tuple[str, ...], tuple[int, int]] = {}
             for containers in reservation.shares.values():
                 for position, shares in enumerate(containers):

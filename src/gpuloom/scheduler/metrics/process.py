@@ -94,13 +94,13 @@ class ProcessMetrics:
             "Cards that nobody is on and pods could get: healthy, open, on open nodes; they may be too small for those "
             "that wait, or another vendor's",
             ("vendor",),
-            lambda: count_idle_cards(state),
+            lambda: count_idle_cards(cluster, state.shown.nodes),
         )
         yield Series(
             "gpuloom_unhealthy_cards",
             "Unhealthy cards, of nodes that have some",
             ("node", "vendor"),
-            lambda: count_unhealthy_cards(state),
+            lambda: count_unhealthy_cards(cluster),
         )
         yield Series(
             "gpuloom_stranded_cards",

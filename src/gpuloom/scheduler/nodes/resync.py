@@ -7,17 +7,16 @@ from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.leadership.rolelabel import RoleLabels
 from gpuloom.scheduler.nodes.handler import NodeHandler
 from gpuloom.scheduler.observer import ProcessObserver
-from gpuloom.scheduler.state import SchedulerState
 
 
 @dataclass(slots=True)
 class NodeResync:
-    """Resyncs every few seconds, or at once when something of importance has changed."""
+    """Resyncs every ``interval_s``, or at once when something of importance has changed."""
 
-    state: SchedulerState
     nodes: NodeHandler
     role_labels: RoleLabels
     clocks: Clocks
+    interval_s: float
     observer: ProcessObserver | None = None
     _due: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -29,7 +28,7 @@ class NodeResync:
         """Resync until cancelled."""
         self.role_labels.warn_if_disabled()
         while True:
-            await self.clocks.wait(self._due, self.state.settings.node_pass_interval_s)
+            await self.clocks.wait(self._due, self.interval_s)
             self._due.clear()
             if self.observer is not None:
                 self.observer.on_resync()

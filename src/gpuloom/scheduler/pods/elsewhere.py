@@ -149,6 +149,6 @@ class NodePointer:
         promised = self.offered.find_promised(self.clocks.monotonic())
         for name in sorted(taking - kept, key=lambda name: (name in promised, name)):
             await time_slice.yield_if_over()
-            if takes_beside_cards(self.state, name, demand):
+            if takes_beside_cards(self.state.shown, name, demand):
                 return name
         return ""

@@ -44,7 +44,7 @@ class PodHandler:
         self._unreadable_pods = UnreadablePods(state)
         self._closes = state.settings.unreadable == "close"
         self.watchdog = Watchdog(state)
-        self.foreign = ForeignPods(state)
+        self.foreign = ForeignPods(state.cluster)
 
     def begin_list(self) -> None:
         """Take that a complete list begins: pods known until now that do not stand in it are gone.

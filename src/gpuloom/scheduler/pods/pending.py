@@ -1,7 +1,7 @@
 """Pods that ask for cards, or seem to mean some, and hold none, and at whom it lies that they wait."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from gpuloom.model.reasons import Reason
 from gpuloom.model.waiting import Cause
@@ -33,14 +33,11 @@ def look_for_pending(state: SchedulerState) -> Iterator[Pod | None]:
     yield from _look_for_mistyped(state)
 
 
-def _look_for_mistyped(state: SchedulerState) -> Iterator[Pod | None]:
+def _look_for_mistyped(state: SchedulerState) -> Generator[Pod | None, None, None]:
     mistyped = list(state.shown.mistyped)
     if not mistyped:
         return
-    offered: set[str] = set()
-    for node in list(state.shown.nodes.values()):
-        yield None
-        offered.update(node.status.allocatable or ())
+    offered = yield from state.shown.read_offered()
     for pod in mistyped:
         yield pod if any(find_unknown(pod, state.settings.catalog, offered.__contains__)) else None
 

@@ -242,7 +242,7 @@ class PlanFinder:
         """Tell whether a node would take the pod, cards apart."""
         if host_demand.unjudged and name not in offered:
             return False
-        return takes_beside_cards(self.state, name, host_demand)
+        return takes_beside_cards(self.state.shown, name, host_demand)
 
     def _find_kept(self, attempt: PreemptionAttempt) -> frozenset[str]:
         """Return where room is being made for pods that go before this one: one plan a node at a time."""

@@ -1,6 +1,6 @@
 """What the watches have shown, cards apart: these are in the tables of the cluster."""
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 
 from gpuloom.engine.hostfit.usage import HostUsage
 from gpuloom.engine.state.budgets import Budgets
@@ -56,6 +56,14 @@ class ShownObjects:
     def find_ending(self, now: float) -> frozenset[str]:
         """Return the pods that are being deleted and will soon have left."""
         return frozenset(uid for uid, since in self.terminating.items() if now - since <= ENDING_S)
+
+    def read_offered(self) -> Generator[None, None, frozenset[str]]:
+        """Return the resources that any node offers; looks at one node a step."""
+        offered: set[str] = set()
+        for node in list(self.nodes.values()):
+            yield
+            offered.update(node.status.allocatable or ())
+        return frozenset(offered)
 
     def remove_pod(self, uid: str, now: float) -> None:
         """Take that a pod is over or deleted."""

@@ -332,7 +332,9 @@ def admit_pod(source: Source, manifest: bytes, namespace: str) -> tuple[HostPod,
     apply_patch(raw, verdict.patch)
     if refused := tell_unusable(raw):
         return HostPod(), Verdict(allowed=False, message=refused)
-    return msgspec.convert(raw, HostPod), add_warnings(review, verdict, settings, ClusterOffers(source.state).cluster)
+    return msgspec.convert(raw, HostPod), add_warnings(
+        review, verdict, settings, ClusterOffers(source.state.cluster, source.state.shown).cluster
+    )
 
 
 def _read_manifest(manifest: bytes, namespace: str) -> dict[str, Any]:

@@ -290,5 +290,5 @@ def judge_cards(
 
 def find_unknown_in(source: Source, pod: Pod) -> list[UnknownResource]:
     """Find what a pod asks for that nobody has; no more than the webhook would tell."""
-    is_offered = ClusterOffers(source.state).cluster.is_offered
+    is_offered = ClusterOffers(source.state.cluster, source.state.shown).cluster.is_offered
     return list(islice(find_unknown(pod, source.state.settings.catalog, is_offered), MOST_WARNINGS))

@@ -71,7 +71,7 @@ def _count_bound(ledger: Ledger) -> Generator[None, None, int]:
 
 def _count_idle(state: SchedulerState) -> Generator[None, None, int]:
     idle = 0
-    for number, sample in enumerate(count_idle_cards(state)):
+    for number, sample in enumerate(count_idle_cards(state.cluster, state.shown.nodes)):
         if number % _NODES_A_STEP == 0:
             yield
         idle += int(sample[1]) if sample else 0
