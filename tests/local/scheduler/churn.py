@@ -3,21 +3,18 @@
 Every node has one card of 10,000 MiB, so whether a pod fits is one addition.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from random import Random
 
 from local.scheduler.clock import let_answers_arrive, poll
 from local.scheduler.site import DEFAULTS, LOCK, Site
 
-from gpuloom.engine.scoring.fragmentation.pod_mix import PodMix
 from gpuloom.engine.state.nominations import Nomination
-from gpuloom.engine.state.outlook import HostCpu
 from gpuloom.scheduler import SchedulerProcess
-from gpuloom.scheduler.filter.verb import FilterVerb
-from gpuloom.scheduler.observer import BindCall, FilterCall, PrioritizeCall, ReviewCall
+from gpuloom.scheduler.observer import ProcessObserver
 from gpuloom.scheduler.state import SchedulerState
-from gpuloom.wire.objects import KubeObject, ObjectMeta, Pod
+from gpuloom.wire.objects import Pod
 
 ON = replace(DEFAULTS, preemption="on")
 CARD_MIB = 10000
@@ -73,7 +70,7 @@ class Book:
         return found
 
 
-class Judge:
+class Judge(ProcessObserver):
     """Observes a process, and notes every nomination that was not needed; of pods that are not in the book, none.
 
     asked  gives the pods that were asked to leave, whether or not the watch has shown that they end
@@ -107,32 +104,6 @@ class Judge:
     def _waiting_for(self, node: str, nomination: Nomination) -> set[str]:
         others = self._state.nominations.that_bind(nomination.uid, nomination.priority)
         return {one.uid for one in others if one.node == node}
-
-    def on_list(self, kind: str, items: Iterable[KubeObject], unreadable: Iterable[ObjectMeta] = ()) -> None: ...
-
-    def on_change(self, kind: str, item: KubeObject, *, is_gone: bool = False) -> None: ...
-
-    def on_resync(self) -> None: ...
-
-    def on_forgotten(self, uid: str, why: str) -> None: ...
-
-    def on_moved(self, uid: str, node: str) -> None: ...
-
-    def on_nomination_ended(self, uid: str) -> None: ...
-
-    def on_outlook(self, mix: PodMix | None, cpu: Mapping[str, HostCpu | None]) -> None: ...
-
-    def wrap_filter(self, verb: FilterVerb) -> FilterCall:
-        return verb.filter
-
-    def wrap_prioritize(self, call: PrioritizeCall) -> PrioritizeCall:
-        return call
-
-    def wrap_bind(self, call: BindCall) -> BindCall:
-        return call
-
-    def wrap_review(self, call: ReviewCall) -> ReviewCall:
-        return call
 
 
 class Churn:

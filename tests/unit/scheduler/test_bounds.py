@@ -10,7 +10,7 @@ import pytest
 from builders import pod
 
 from gpuloom.engine.hostfit.demand import read_host_demand
-from gpuloom.scheduler.parts import assemble
+from gpuloom.scheduler.parts import Parts
 from gpuloom.scheduler.pods.handler import PodHandler
 from gpuloom.scheduler.pods.mistyped import MOST_PARTS
 from gpuloom.scheduler.recording.replayclient import ReplayClient, ReplayRecorder
@@ -101,7 +101,7 @@ def test_what_decisions_read_stays_whatever_stands_beside(state: SchedulerState)
 def test_a_decision_is_remembered_without_the_labels_of_its_pod() -> None:
     clock, client = ReplayClock(), ReplayClient()
     clock.set(datetime.fromisoformat("2026-05-04T08:00:00Z"))
-    parts = assemble(SchedulerSettings(), client, clock.clocks, ReplayRecorder(client))
+    parts = Parts(SchedulerSettings(), client, clock.clocks, ReplayRecorder(client))
     parts.gate.note_listed()
     labels = {f"m{number}": "" for number in range(MANY)}
     asking = msgspec.structs.replace(pod(gpu=1), metadata=host_pod({}, labels=labels).metadata)

@@ -11,6 +11,7 @@ from unit.kube.scripted import Answer, ScriptedServer, bad_pod, change, pod, pod
 
 from gpuloom.kube import Unreadable
 from gpuloom.scheduler import timeslice
+from gpuloom.scheduler.observer import NOBODY
 from gpuloom.scheduler.watch.informers import Informers
 from gpuloom.wire.objects import Pod
 
@@ -93,7 +94,7 @@ def answering(plural: str, listed: Answer, *changes: object) -> Answer:
     return give
 
 
-async def watch(answer: Answer, pods: Any, quotas: Any, wanted: asyncio.Event, observer: Any = None) -> None:
+async def watch(answer: Answer, pods: Any, quotas: Any, wanted: asyncio.Event, observer: Any = NOBODY) -> None:
     """Run informers until what is wanted was told, or they end."""
     other: Any = Noting()
     async with ScriptedServer(otherwise=answer) as server, server.client() as client, asyncio.timeout(60):
@@ -132,7 +133,7 @@ class Failing(Noting):
         raise OverflowError("too large")
 
 
-OBSERVERS = pytest.mark.parametrize("observer", [None, Mock()], ids=["one by one", "all at once, for an observer"])
+OBSERVERS = pytest.mark.parametrize("observer", [NOBODY, Mock()], ids=["one by one", "all at once, for an observer"])
 
 
 @OBSERVERS

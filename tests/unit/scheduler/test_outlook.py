@@ -17,6 +17,7 @@ from gpuloom.engine.state.outlook import HostCpu
 from gpuloom.model.share import Share
 from gpuloom.scheduler.bind.moving import ReservationMover
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.observer import NOBODY
 from gpuloom.scheduler.outlook.decided import FEW, DecidedCpu
 from gpuloom.scheduler.outlook.file import WorkloadError, read_workload
 from gpuloom.scheduler.outlook.keeper import OutlookKeeper, shape_of_demand
@@ -132,7 +133,7 @@ def test_a_pod_that_follows_kube_scheduler_to_another_node_takes_its_cpu_along()
     keeper.look(state.settings.read_demands(asked))
     held = hold(state, "a")
     keeper.note_decided(asked, "n1")
-    ReservationMover(state, keeper).move(asked, held, "n2")
+    ReservationMover(state, keeper, NOBODY.on_moved).move(asked, held, "n2")
     keeper.look(state.settings.read_demands(asked))
     cpu = state.cluster.outlook.cpu
     assert (cpu("n1").free, cpu("n2").free) == (16_000, 13_500)

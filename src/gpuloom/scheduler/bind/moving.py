@@ -26,7 +26,7 @@ class ReservationMover:
 
     state: SchedulerState
     outlook: OutlookKeeper
-    note: Callable[[str, str], None] | None = None
+    note: Callable[[str, str], None]
 
     def move(self, pod: Pod, held: Reservation, node: str) -> Reservation:
         """Reserve cards on a node in place of those held on another.
@@ -56,6 +56,5 @@ class ReservationMover:
         nomination = self.state.nominations.find(held.uid)
         if nomination is not None and nomination.node != node:
             self.state.nominations.end(held.uid, "elsewhere")
-        if self.note is not None:
-            self.note(held.uid, node)
+        self.note(held.uid, node)
         return moved

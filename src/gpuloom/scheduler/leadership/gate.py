@@ -25,7 +25,7 @@ from gpuloom.kube.following import follow_object
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.leadership.lease import LeaseState, Term
 from gpuloom.scheduler.leadership.rivals import RivalLeases
-from gpuloom.scheduler.observer import ProcessObserver
+from gpuloom.scheduler.observer import NOBODY, ProcessObserver
 from gpuloom.scheduler.preemption.nominating import adopt_nominations
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
@@ -66,7 +66,7 @@ class LeadershipGate:
         list_anew: Callable[[], None],
         wake: Callable[[], None],
         rivals: RivalLeases,
-        observer: ProcessObserver | None = None,
+        observer: ProcessObserver = NOBODY,
     ) -> None:
         self._observer = observer
         self._rivals = rivals
@@ -153,11 +153,10 @@ class LeadershipGate:
     def _adopt_nominations(self) -> None:
         known = list(self._state.nominations)
         adopt_nominations(self._state, self._clocks.unix)
-        if self._observer is not None:
-            for ended in known:
-                self._observer.on_nomination_ended(ended.uid)
-            for nomination in self._state.nominations:
-                self._observer.on_nominated(nomination)
+        for ended in known:
+            self._observer.on_nomination_ended(ended.uid)
+        for nomination in self._state.nominations:
+            self._observer.on_nominated(nomination)
 
     async def run(self, client: KubeClient) -> None:
         """Follow the lease until cancelled; without leader election there is none."""
@@ -182,8 +181,6 @@ class LeadershipGate:
                 self._tell_observer(lease)
 
     def _tell_observer(self, lease: Lease | None) -> None:
-        if self._observer is None:
-            return
         if lease is None:
             self._observer.on_list(LEASES.kind, [])
         else:

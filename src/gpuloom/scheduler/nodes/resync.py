@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.leadership.rolelabel import RoleLabels
 from gpuloom.scheduler.nodes.handler import NodeHandler
-from gpuloom.scheduler.observer import ProcessObserver
+from gpuloom.scheduler.observer import NOBODY, ProcessObserver
 
 
 @dataclass(slots=True)
@@ -17,7 +17,7 @@ class NodeResync:
     role_labels: RoleLabels
     clocks: Clocks
     interval_s: float
-    observer: ProcessObserver | None = None
+    observer: ProcessObserver = NOBODY
     _due: asyncio.Event = field(default_factory=asyncio.Event)
 
     def trigger(self) -> None:
@@ -30,7 +30,6 @@ class NodeResync:
         while True:
             await self.clocks.wait(self._due, self.interval_s)
             self._due.clear()
-            if self.observer is not None:
-                self.observer.on_resync()
+            self.observer.on_resync()
             await self.nodes.resync_all()
             await self.role_labels.label()

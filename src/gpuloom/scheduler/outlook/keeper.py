@@ -40,6 +40,10 @@ OutlookNote = Callable[[PodMix | None, Mapping[str, HostCpu | None]], None]
 """Takes what the engine is told: the pods to come, None for the same as before, and the CPU of nodes that changed."""
 
 
+def _tell_nobody(mix: PodMix | None, cpu: Mapping[str, HostCpu | None]) -> None:
+    del mix, cpu
+
+
 class OutlookKeeper:
     """Learns, and tells the engine.
 
@@ -47,7 +51,7 @@ class OutlookKeeper:
     note       is told what the engine is told, for a recording
     """
 
-    def __init__(self, state: SchedulerState, clocks: Clocks) -> None:
+    def __init__(self, state: SchedulerState, clocks: Clocks, note: OutlookNote = _tell_nobody) -> None:
         self._state = state
         self._clocks = clocks
         given = state.settings.workload
@@ -55,7 +59,7 @@ class OutlookKeeper:
         self._decided = DecidedCpu(state.cluster.ledger, state.shown.hosts)
         self.learner = PodLearner(state.settings.workload_window_s)
         self.is_in_use = state.settings.node_scheduler_policy == FRAGMENTATION.word
-        self.note: OutlookNote | None = None
+        self.note = note
         self._touched: set[str] | None = None
         if given is not None:
             state.cluster.outlook.expect(given)
@@ -108,8 +112,7 @@ class OutlookKeeper:
             cluster.outlook.expect(mix)
         for node, amounts in cpu.items():
             cluster.set_cpu(node, amounts)
-        if self.note is not None:
-            self.note(mix, cpu)
+        self.note(mix, cpu)
 
     def _has_changed(self, node: str, cpu: HostCpu | None) -> bool:
         return cpu != self._state.cluster.outlook.find_cpu(node)

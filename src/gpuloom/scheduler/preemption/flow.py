@@ -17,7 +17,7 @@ from gpuloom.kube import PODS, ApiError, EventRecorder, KubeClient
 from gpuloom.kube.annotations import patch_same
 from gpuloom.kube.podevents import record
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.observer import ProcessObserver
+from gpuloom.scheduler.observer import NOBODY, ProcessObserver
 from gpuloom.scheduler.preemption.attempts import PreemptionAttempt, PreemptionAttempts
 from gpuloom.scheduler.preemption.counts import PreemptionCounts
 from gpuloom.scheduler.preemption.evicting import EvictionOutcome, Evictor
@@ -55,7 +55,7 @@ class PreemptionFlow:
     recorder: EventRecorder
     clocks: Clocks
     budgets: BudgetHandler | None
-    observer: ProcessObserver | None = None
+    observer: ProcessObserver = NOBODY
     counts: PreemptionCounts = field(default_factory=PreemptionCounts)
     refused: RefusedEvictions = field(init=False)
     evictor: Evictor = field(init=False)
@@ -140,8 +140,7 @@ class PreemptionFlow:
         nomination = nominate(self.state, uid, node, self.clocks.unix, victims)
         if nomination is None:
             return None
-        if self.observer is not None:
-            self.observer.on_nominated(nomination)
+        self.observer.on_nominated(nomination)
         for other in self._find_below(node, nomination.priority):
             if not self.state.decider.would_fit(other):
                 self._end(other, "superseded")
@@ -225,8 +224,7 @@ class PreemptionFlow:
         if self.state.nominations.find(nomination.uid) is not nomination:
             return
         self.state.nominations.end(nomination.uid, cause)
-        if self.observer is not None:
-            self.observer.on_nomination_ended(nomination.uid)
+        self.observer.on_nomination_ended(nomination.uid)
 
     async def _follow_ends(self, tasks: asyncio.TaskGroup) -> None:
         """Count nominations that are over, and take the annotation off pods that still wait."""

@@ -1,6 +1,6 @@
 """Everything between two SETTINGS lines: the parts of a scheduler process over the replay's client and clock."""
 
-from gpuloom.scheduler.parts import Parts, assemble
+from gpuloom.scheduler.parts import Parts
 from gpuloom.scheduler.recording.lines import AddedLine, DeletedLine, FactLine, decode_object
 from gpuloom.scheduler.recording.replayclient import Effects, ReplayClient, ReplayRecorder
 from gpuloom.scheduler.recording.replayclock import ReplayClock
@@ -14,7 +14,7 @@ class ReplayedProcess:
     def __init__(self, settings: SchedulerSettings, clock: ReplayClock) -> None:
         self.client = ReplayClient()
         self.recorder = ReplayRecorder(self.client)
-        self.parts: Parts = assemble(settings, self.client, clock.clocks, self.recorder)
+        self.parts = Parts(settings, self.client, clock.clocks, self.recorder)
         self.parts.gate.note_listed()
 
     def take_fact(self, line: FactLine) -> None:

@@ -25,7 +25,7 @@ from gpuloom.kube import (
 )
 from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
 from gpuloom.scheduler.nodes.handler import NodeHandler
-from gpuloom.scheduler.observer import ProcessObserver
+from gpuloom.scheduler.observer import NOBODY, ProcessObserver
 from gpuloom.scheduler.pods.handler import PodHandler
 from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.scheduler.watch.budgets import BudgetHandler
@@ -152,7 +152,7 @@ class Informers:
         locks: NodeLocks,
         *,
         note_listed: Callable[[], None],
-        observer: ProcessObserver | None = None,
+        observer: ProcessObserver = NOBODY,
         budgets: BudgetHandler | None = None,
     ) -> None:
         self._client = client
@@ -208,11 +208,8 @@ class Informers:
         return *follows, self._follow(DISRUPTION_BUDGETS, listing, self._budgets)
 
     def _pod_list(self) -> "_ListHandler[HostPod]":
-        """Pods are taken one by one, because there are very many; an observer takes them all at once.
-
-        Either way what is older than the list is what was known when it began.
-        """
-        if self._observer is None:
+        """Either way what is older than the list is what was known when it began."""
+        if not self._observer.takes_lists:
             return self._pods
         whole = self._whole(HOST_PODS, self._replace_pods)
         whole.begin, whole.shorten = self._pods.begin_list, self._pods.shorten
@@ -227,8 +224,7 @@ class Informers:
     def _whole(self, resource: Resource[_O], replace: Callable[[list[_O], list[Unreadable]], None]) -> "_WholeList[_O]":
         def take(items: list[_O], unreadable: list[Unreadable]) -> None:
             replace(items, unreadable)
-            if self._observer is not None:
-                self._observer.on_list(resource.kind, items, [one.metadata for one in unreadable])
+            self._observer.on_list(resource.kind, items, [one.metadata for one in unreadable])
 
         return _WholeList(take)
 
@@ -264,7 +260,7 @@ class Informers:
                         await time_slice.yield_if_over()
 
     def _tell_observer(self, resource: Resource[Any], item: KubeObject, *, is_gone: bool = False) -> None:
-        if self._observer is not None and resource is not DISRUPTION_BUDGETS:
+        if resource is not DISRUPTION_BUDGETS:
             self._observer.on_change(resource.kind, item, is_gone=is_gone)
 
     def _note_complete(self, plural: str) -> None:
