@@ -1,5 +1,6 @@
 """What ``fragmentation`` remembers: few cards are read anew, and ranks are those of a look at everything."""
 
+from collections import Counter
 from random import Random
 from typing import Any
 
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.filtering.compiled_profile import compile_profile
-from gpuloom.engine.scoring.fragmentation.pod_mix import ExpectedShape, count_pods
+from gpuloom.engine.scoring.fragmentation.pod_mix import ExpectedShape, PodMix
 from gpuloom.engine.state.outlook import HostCpu
 from gpuloom.wire.objects import Container, ObjectMeta, Pod, PodSpec, Resources
 
@@ -22,7 +23,7 @@ def a_cluster(expected: list[ExpectedShape]) -> Engine:
     nodes = {f"n{at}": [card(f"{at}-{i}", index=i, memory_mib=MOST_MIB) for i in range(CARDS)] for at in range(NODES)}
     engine = Engine(nodes, node_policy="fragmentation", card_policy="fragmentation")
     if expected:
-        engine.cluster.table.outlook.expect(count_pods(expected))
+        engine.cluster.table.outlook.expect(PodMix(Counter(expected)))
     for at in range(NODES):
         tell_cpu(engine, at, MOST_CPU)
     return engine

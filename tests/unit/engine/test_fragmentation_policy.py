@@ -1,5 +1,6 @@
 """``fragmentation`` in the scheduler: with memory like cores it chooses what the plain definition chooses."""
 
+from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
@@ -14,7 +15,7 @@ from gpuloom.engine.explanation.study import tell_outlook
 from gpuloom.engine.request.demand import read_demand
 from gpuloom.engine.scoring.fragmentation.card_value import waste_of_rests
 from gpuloom.engine.scoring.fragmentation.parameters import PODS_WITH_CARDS
-from gpuloom.engine.scoring.fragmentation.pod_mix import ExpectedShape, count_pods
+from gpuloom.engine.scoring.fragmentation.pod_mix import ExpectedShape, PodMix
 from gpuloom.engine.state.outlook import HostCpu
 from gpuloom.wire import objects
 
@@ -65,7 +66,7 @@ class Cluster:
             }
         )
         self.table = self.engine.cluster.table
-        self.table.outlook.expect(count_pods(map(shape_of, pods)))
+        self.table.outlook.expect(PodMix(Counter(map(shape_of, pods))))
         self.nodes = [Node(model, cpu, cpu, [1000] * cards) for model, cpu, cards in kinds]
         for at in range(len(kinds)):
             self.tell_cpu(at)
@@ -168,7 +169,7 @@ def test_a_card_counts_by_the_smaller_of_its_free_memory_and_cores(
     shapes = [
         ExpectedShape(NVIDIA.word, pod.cpu, pod.cards, memory_mib=pod.memory_mib, cores=pod.cores) for pod in typical
     ]
-    table.outlook.expect(count_pods(shapes))
+    table.outlook.expect(PodMix(Counter(shapes)))
     workload = table.outlook.mix.of_vendor(NVIDIA.word, ["NVIDIA A40"], usual_mib)
     assert workload is not None
     expected = [
@@ -203,7 +204,7 @@ def test_a_card_counts_by_the_smaller_of_its_free_memory_and_cores(
 
 def test_an_explanation_says_how_much_less_is_stranded_than_on_the_next_node() -> None:
     engine = Engine({name: [card(f"{name}-0", memory_mib=100_000)] for name in ("empty", "fitting")})
-    engine.cluster.table.outlook.expect(count_pods([shape_of(Pod(0, 470, 1)), shape_of(Pod(0, 530, 1))]))
+    engine.cluster.table.outlook.expect(PodMix(Counter([shape_of(Pod(0, 470, 1)), shape_of(Pod(0, 530, 1))])))
     engine.hold("fitting", "fitting-0", memory_mib=53_000, cores=53)
     demand = read_demand(asking("p", Pod(0, 470, 1)), NVIDIA, engine.options)
     decision = engine.decide(asking("p", Pod(0, 470, 1)))
@@ -218,7 +219,7 @@ def test_an_explanation_says_how_much_less_is_stranded_than_on_the_next_node() -
 def test_numa_binding_leaves_a_pod_of_one_card_the_card_of_the_least_cost() -> None:
     cards = [card(uuid, index=at, numa=at, memory_mib=100_000) for at, uuid in enumerate(("empty", "fitting"))]
     engine = Engine({"n1": cards})
-    engine.cluster.table.outlook.expect(count_pods([shape_of(Pod(0, 470, 1)), shape_of(Pod(0, 530, 1))]))
+    engine.cluster.table.outlook.expect(PodMix(Counter([shape_of(Pod(0, 470, 1)), shape_of(Pod(0, 530, 1))])))
     engine.hold("n1", "fitting", memory_mib=53_000, cores=53)
     bound = asking("p", Pod(0, 470, 1), FRAGMENTATION | {"nvidia.com/numa-bind": "true"})
     assert cards_of(engine.decide(bound)) == [["fitting"]]

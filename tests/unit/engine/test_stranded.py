@@ -1,5 +1,6 @@
 """What is free and of no use to pods to come, node by node, and why (placement quality 3)."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import pytest
@@ -8,7 +9,7 @@ from oracle.fragmentation import Pod
 from unit.engine.test_fragmentation_policy import asking, shape_of
 
 from gpuloom.engine.filtering.stranded import StrandedByNode, StrandedShares
-from gpuloom.engine.scoring.fragmentation.pod_mix import count_pods
+from gpuloom.engine.scoring.fragmentation.pod_mix import PodMix
 from gpuloom.engine.state.outlook import HostCpu
 
 CARDLESS = Pod(2000, 0, 0)
@@ -17,7 +18,7 @@ CARDLESS = Pod(2000, 0, 0)
 def engine_of(pods: Sequence[Pod], cards: int = 1) -> Engine:
     """One node n of 8 free cores; a pod was placed by the policy, and left again."""
     engine = Engine({"n": [card(f"c{place}", memory_mib=100_000) for place in range(cards)]})
-    engine.cluster.table.outlook.expect(count_pods(map(shape_of, pods)))
+    engine.cluster.table.outlook.expect(PodMix(Counter(map(shape_of, pods))))
     set_cpu(engine, HostCpu(8000, 64000))
     engine.decide(asking("p", Pod(0, 100, 1)))
     return engine

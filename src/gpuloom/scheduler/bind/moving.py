@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from gpuloom.engine.decision.event_messages import describe_unreadable
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.scheduler.outlook.keeper import OutlookKeeper
@@ -38,7 +39,7 @@ class ReservationMover:
         try:
             demands = self.state.settings.read_demands(pod)
         except PolicyError as error:
-            raise MoveRefusedError(f"calcScore failed {error} for pod {pod.name}") from error
+            raise MoveRefusedError(describe_unreadable(error, pod.name)) from error
         if not demands:
             raise MoveRefusedError(f"pod {pod.full_name} asks for no cards any more, filter again")
         self.state.cluster.forget(held.uid)

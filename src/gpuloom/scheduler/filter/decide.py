@@ -8,7 +8,12 @@ from functools import partial
 import msgspec
 import structlog
 
-from gpuloom.engine.decision.event_messages import MESSAGE_LIMIT_BYTES, NO_REQUEST, describe_success
+from gpuloom.engine.decision.event_messages import (
+    MESSAGE_LIMIT_BYTES,
+    NO_REQUEST,
+    describe_success,
+    describe_unreadable,
+)
 from gpuloom.engine.decision.offer import NodeOffer
 from gpuloom.engine.decision.pod_scheduler import PodDecision
 from gpuloom.engine.request.demand import Demands, read_phases
@@ -76,7 +81,7 @@ class PodPlacer:
             demands = self.state.settings.read_demands(pod)
         except PolicyError as error:
             self.state.release(pod.metadata.uid)
-            message = f"calcScore failed {error} for pod {pod.name}"
+            message = describe_unreadable(error, pod.name)
             record(self.recorder, pod, "Warning", "FilteringFailed", message)
             return FilterResult(error=message)
         if not demands:
@@ -131,7 +136,7 @@ class PodPlacer:
         except WireError as error:
             return FilterResult(error=str(error))
         except PolicyError as error:
-            return FilterResult(error=f"calcScore failed {error} for pod {pod.name}")
+            return FilterResult(error=describe_unreadable(error, pod.name))
         decision = self.state.pod_scheduler.simulate(
             demands, {name: read_all_cards(item.node, self.state.settings.catalog) for name, item in received.items()}
         )

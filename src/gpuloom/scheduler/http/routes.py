@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
+from gpuloom.kube.login import is_loopback
 from gpuloom.scheduler.bind.verb import BindError
 from gpuloom.scheduler.http.pprof import profile_routes
 from gpuloom.scheduler.http.timing import CallTimer
@@ -13,7 +14,7 @@ from gpuloom.scheduler.metrics.series import Latencies
 from gpuloom.scheduler.observer import BindCall, FilterCall, PreemptCall, PrioritizeCall
 from gpuloom.scheduler.preemption.verb import PreemptError
 from gpuloom.scheduler.settings import SchedulerSettings
-from gpuloom.serving.addresses import Address, is_loopback
+from gpuloom.serving.addresses import Address
 from gpuloom.serving.bodies import TooLargeError, read_body
 from gpuloom.serving.callers import Callers
 from gpuloom.serving.connections import Handler

@@ -12,7 +12,7 @@ from gpuloom.model.nodecards import NodeCards
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.nodes.handshakes import HandshakeWriter
 from gpuloom.scheduler.nodes.health import HandshakeAction, HealthHistory, Observation, check_health
-from gpuloom.scheduler.nodes.missingcards import explain_missing_cards, explain_no_vendor
+from gpuloom.scheduler.nodes.missingcards import explain_missing_cards, explain_no_vendor, is_selected
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.scheduler.watch.skip import skip_on_error
@@ -157,7 +157,7 @@ class NodeHandler:
                     yield name, word
 
     def _update(self, node: Node) -> None:
-        if any(node.labels.get(key) != value for key, value in self._selector.items()):
+        if not is_selected(node, self._selector):
             self._forget(node.name)
             return
         histories = self._histories.setdefault(node.name, {})

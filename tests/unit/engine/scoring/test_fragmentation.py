@@ -1,5 +1,6 @@
 """``fragmentation`` takes the node and the cards of the least cost, as the plain definition has it."""
 
+from collections import Counter
 from dataclasses import asdict
 
 import numpy as np
@@ -13,7 +14,7 @@ from gpuloom.engine.scoring.fragmentation.chooser import FragmentationChooser
 from gpuloom.engine.scoring.fragmentation.market import find_level
 from gpuloom.engine.scoring.fragmentation.nodes import NodeColumns
 from gpuloom.engine.scoring.fragmentation.parameters import ALL_PODS, PODS_WITH_CARDS, Parameters
-from gpuloom.engine.scoring.fragmentation.workload import WorkloadShape, count_shapes
+from gpuloom.engine.scoring.fragmentation.workload import Workload, WorkloadShape
 
 MODELS = ("a", "b", "c")
 SHAPES = st.one_of(
@@ -42,7 +43,7 @@ class Cluster:
             model=np.array([MODELS.index(model) for model, _, _ in kinds], np.int64),
             models=MODELS,
         )
-        workload = count_shapes(map(to_shape, pods))
+        workload = Workload(Counter(map(to_shape, pods)))
         self.chooser = FragmentationChooser(self.columns, workload, parameters)
         self.nodes = [Node(model, cpu, cpu, [1000] * cards) for model, cpu, cards in kinds]
         self.costs = Costs(self.nodes, pods, waste_of_rests(workload).tolist(), Weights(**asdict(parameters)))
@@ -119,7 +120,7 @@ def cost_of(cluster: Cluster, pod: Pod, at: int, cards: list[int]) -> float:
 def test_among_nodes_of_equal_cost_the_given_order_decides() -> None:
     cluster = Cluster([("a", 64000, 2)] * 3, [Pod(1000, 470, 1)], ALL_PODS)
     turned = FragmentationChooser(
-        cluster.columns, count_shapes([WorkloadShape(1000, 1, 470)]), ALL_PODS, np.array([2, 0, 1])
+        cluster.columns, Workload(Counter([WorkloadShape(1000, 1, 470)])), ALL_PODS, np.array([2, 0, 1])
     )
     everywhere = np.ones(3, np.bool_)
     assert turned.choose(WorkloadShape(1000, 1, 470), everywhere) == (2, [0])

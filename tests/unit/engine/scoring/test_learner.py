@@ -1,9 +1,11 @@
 """Which pods are to be expected follows from those that were seen: once each, and less as time goes by."""
 
+from collections import Counter
+
 import pytest
 
 from gpuloom.engine.scoring.fragmentation.learner import PodLearner
-from gpuloom.engine.scoring.fragmentation.pod_mix import MOST_SHAPES, MOST_SIZES, ExpectedShape, PodMix, count_pods
+from gpuloom.engine.scoring.fragmentation.pod_mix import MOST_SHAPES, MOST_SIZES, ExpectedShape, PodMix
 
 HALF = ExpectedShape("NVIDIA", 4000, 1, memory_percent=50, cores=50)
 WHOLE = ExpectedShape("NVIDIA", 8000, 1, memory_percent=100, cores=100)
@@ -52,7 +54,7 @@ def test_of_very_many_shapes_the_commonest_are_expected() -> None:
 
 
 def test_shares_of_very_many_sizes_are_valued_by_the_commonest() -> None:
-    mix = count_pods([ExpectedShape("NVIDIA", 0, 1, memory_percent=percent) for percent in range(10, 99)])
+    mix = PodMix(Counter([ExpectedShape("NVIDIA", 0, 1, memory_percent=percent) for percent in range(10, 99)]))
     workload = mix.of_vendor("NVIDIA", ["any"], 16_384)
     assert workload is not None
     assert len(workload.sharing_sizes(0)) == MOST_SIZES
@@ -60,7 +62,7 @@ def test_shares_of_very_many_sizes_are_valued_by_the_commonest() -> None:
 
 
 def test_pods_of_other_vendors_are_not_expected() -> None:
-    mix = count_pods([HALF, ExpectedShape("MLU", 1000, 2, memory_mib=5), ExpectedShape(cpu_milli=500)])
+    mix = PodMix(Counter([HALF, ExpectedShape("MLU", 1000, 2, memory_mib=5), ExpectedShape(cpu_milli=500)]))
     workload = mix.of_vendor("NVIDIA", ["any"], 16_384)
     assert workload is not None
     assert workload.pods == 2

@@ -1,5 +1,7 @@
 """What a typical pod cannot use of a node: the worked example, and the plain definition on random nodes."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,7 +9,7 @@ from hypothesis import strategies as st
 from oracle.fragmentation import Node, Pod, typical_of, useless
 
 from gpuloom.engine.scoring.fragmentation.useless_share import UselessShare
-from gpuloom.engine.scoring.fragmentation.workload import MOST_ASKED, WHOLE, Workload, WorkloadShape, count_shapes
+from gpuloom.engine.scoring.fragmentation.workload import MOST_ASKED, WHOLE, Workload, WorkloadShape
 
 TYPICAL = [
     (WorkloadShape(4000, 1, 500), 0.5),
@@ -69,9 +71,9 @@ def test_typical_pods_ask_for_few_different_things_whatever_there_is() -> None:
 
 
 def to_workload(pods: list[Pod]) -> Workload:
-    return count_shapes(WorkloadShape(pod.cpu, pod.cards, pod.share, pod.models) for pod in pods)
+    return Workload(Counter(WorkloadShape(pod.cpu, pod.cards, pod.share, pod.models) for pod in pods))
 
 
 def test_a_workload_without_pods_is_refused() -> None:
     with pytest.raises(ValueError, match="the workload has no pods"):
-        count_shapes([])
+        Workload(Counter([]))

@@ -1,6 +1,6 @@
 """The pods that are to be expected, as they ask: shapes of pods with and without cards, counted."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -109,11 +109,3 @@ def _with_few_sizes(counts: Mapping[WorkloadShape, int]) -> Mapping[WorkloadShap
         )
         found[moved] = found.get(moved, 0) + n
     return found
-
-
-def count_pods(shapes: Iterable[ExpectedShape]) -> PodMix:
-    """Count pods. Raises ValueError when there are none."""
-    counts: dict[ExpectedShape, int] = {}
-    for shape in shapes:
-        counts[shape] = counts.get(shape, 0) + 1
-    return PodMix(counts)

@@ -1,6 +1,6 @@
 """A workload: which shapes of pods come how often, and what policies ask about them together."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -141,14 +141,6 @@ class Workload:
                 named = shape.accepted
                 parts[named] = parts.get(named, 0.0) + shape.demand_milli * n / self.demand_milli
         return parts
-
-
-def count_shapes(shapes: Iterable[WorkloadShape]) -> Workload:
-    """Count pods. Raises ValueError when there are none."""
-    counts: dict[WorkloadShape, int] = {}
-    for shape in shapes:
-        counts[shape] = counts.get(shape, 0) + 1
-    return Workload(counts)
 
 
 def _commonest(item: tuple[WorkloadShape, int]) -> tuple[int, int, int, int, str, tuple[Amounts, ...]]:
