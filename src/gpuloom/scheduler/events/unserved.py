@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from gpuloom.engine.state.unserved import Unserved, UnservedPods
 from gpuloom.kube import EventRecorder
+from gpuloom.kube.recorder import Subject
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.durations import format_seconds
 from gpuloom.scheduler.leadership.charge import Charge
@@ -45,14 +46,9 @@ class UnservedEvents:
 
     def _record(self, one: Unserved) -> None:
         self.recorder.record(
-            kind="Pod",
-            namespace=one.namespace,
-            name=one.name,
-            uid=one.uid,
-            type="Warning",
-            reason=REASON,
-            message=(
-                f"node {one.node} has not started this pod for more than {format_seconds(self.limit_s)}, and starts no "
-                "other one with cards meanwhile: see whether its kubelet and its device plugin run, or delete this pod"
-            ),
+            Subject("Pod", one.namespace, one.name, one.uid),
+            "Warning",
+            REASON,
+            f"node {one.node} has not started this pod for more than {format_seconds(self.limit_s)}, and starts no "
+            "other one with cards meanwhile: see whether its kubelet and its device plugin run, or delete this pod",
         )

@@ -21,6 +21,7 @@ from gpuloom.kube import (
     Unreadable,
 )
 from gpuloom.kube.lists import ListOptions
+from gpuloom.kube.recorder import Subject
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.leadership.rivals import LeaseKey, RivalLeases
 from gpuloom.scheduler.settings import SchedulerSettings
@@ -129,12 +130,5 @@ class RivalLeaseWatch:
         _log.warning("another scheduler may decide", lease=f"{namespace}/{name}", holder=holder, leases=count)
         settings = self._settings
         if settings.pod_name and settings.pod_namespace:
-            self._recorder.record(
-                kind="Pod",
-                namespace=settings.pod_namespace,
-                name=settings.pod_name,
-                uid="",
-                type="Warning",
-                reason="AnotherScheduler",
-                message=text,
-            )
+            pod = Subject("Pod", settings.pod_namespace, settings.pod_name, "")
+            self._recorder.record(pod, "Warning", "AnotherScheduler", text)

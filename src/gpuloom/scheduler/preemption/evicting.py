@@ -20,6 +20,7 @@ from gpuloom.kube import (
     TooManyRequestsError,
 )
 from gpuloom.kube.eviction import evict
+from gpuloom.kube.recorder import Subject
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.wire.words import encode_time
 
@@ -139,15 +140,9 @@ class Evictor:
         if len(self.evicted) > MOST_EVICTED:
             del self.evicted[next(iter(self.evicted))]
         _log.info("pod evicted", pod=held.full_name, node=held.node, room_for=nomination.full_name)
-        self.recorder.record(
-            kind="Pod",
-            namespace=held.namespace,
-            name=held.name,
-            uid=held.uid,
-            type="Normal",
-            reason="Preempted",
-            message=_tell(nomination)[0].upper() + _tell(nomination)[1:],
-        )
+        told = _tell(nomination)
+        pod = Subject("Pod", held.namespace, held.name, held.uid)
+        self.recorder.record(pod, "Normal", "Preempted", told[0].upper() + told[1:])
 
 
 def _tell(nomination: Nomination) -> str:
