@@ -104,13 +104,13 @@ async def test_what_the_other_one_did_last_is_listed_before_anything_is_decided(
     await rival.create()
     await start(empty, rival_lease_namespaces="default")
     await live_side_by_side(empty, rival, 8)
-    lists = empty.process.parts.informers.stats["pods"].lists
+    lists = empty.process.parts.informers.reflectors["pods"].relists
     await rival.delete()
     await live_side_by_side(empty, None, 4)
     assert not empty.process.state.charge.is_ours
     await live_side_by_side(empty, None, 4)
     await poll(lambda: empty.process.state.charge.is_ours)
-    assert empty.process.parts.informers.stats["pods"].lists == lists + 1
+    assert empty.process.parts.informers.reflectors["pods"].relists == lists + 1
 
 
 async def test_a_silent_watch_is_no_proof_that_nobody_renews(empty: Site) -> None:

@@ -97,6 +97,6 @@ async def test_a_deep_pod_is_scheduled_and_counted_and_stops_nobody(site: Site) 
 
     await site.restart()
     assert await site.free_mib("n1") == 4000
-    assert site.process.parts.informers.stats["pods"].bad_objects == 0
+    assert site.process.parts.informers.reflectors["pods"].bad_objects == 0
     await site.remove(deep)
     assert await site.free_mib("n1") == 7000

@@ -54,9 +54,7 @@ class PodLabeller:
 
     async def run(self) -> None:
         """Label until cancelled."""
-        while True:
-            await self.clocks.sleep(PERIOD_S)
-            await self.label()
+        await self.clocks.every(PERIOD_S, self.label)
 
     async def label(self) -> None:
         """Label the pods that the watch has shown bound, few of them while others are being bound."""

@@ -11,7 +11,6 @@ from gpuloom.scheduler.leadership.charge import Charge
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.scheduler.watch.shown import ShownObjects
-from gpuloom.wire.objects import Pod
 
 PERIOD_S = 1.0
 REASON = "UnknownResource"
@@ -29,12 +28,12 @@ class MistypedEvents:
 
     async def run(self) -> None:
         """Record until cancelled."""
-        while True:
-            await self.clocks.sleep(PERIOD_S)
-            if pods := self.shown.mistyped.take_new():
-                await self._tell([pod for pod in pods if not belongs_to_another_scheduler(pod, self.settings)])
+        await self.clocks.every(PERIOD_S, self._tell_new)
 
-    async def _tell(self, pods: list[Pod]) -> None:
+    async def _tell_new(self) -> None:
+        pods = [pod for pod in self.shown.mistyped.take_new() if not belongs_to_another_scheduler(pod, self.settings)]
+        if not pods:
+            return
         time_slice = TimeSlice()
         offered = await time_slice.finish(self.shown.read_offered())
         for pod in pods:

@@ -30,9 +30,7 @@ class UnservedEvents:
 
     async def run(self) -> None:
         """Record until cancelled."""
-        while True:
-            await self.clocks.sleep(PERIOD_S)
-            self.record_new()
+        await self.clocks.every(PERIOD_S, self.record_new)
 
     def record_new(self) -> None:
         """Record what is new since the last time."""

@@ -165,12 +165,7 @@ class LeadershipGate:
         self._follows = True
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._watch(client))
-            tasks.create_task(self._check_often())
-
-    async def _check_often(self) -> None:
-        while True:
-            await self._clocks.sleep(PERIOD_S)
-            self.check()
+            tasks.create_task(self._clocks.every(PERIOD_S, self.check))
 
     async def _watch(self, client: KubeClient) -> None:
         name, namespace = self._settings.leader_elect_resource_name, self._settings.leader_elect_resource_namespace

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
+from functools import partial
 
 import structlog
 
@@ -63,7 +64,7 @@ class RivalLeaseWatch:
         async with asyncio.TaskGroup() as tasks:
             for name in sorted(names):
                 tasks.create_task(self._watch(client, name))
-            tasks.create_task(self._check_often(client))
+            tasks.create_task(self._clocks.every(CHECK_S, partial(self._check, client)))
 
     async def _watch(self, client: KubeClient, name: str) -> None:
         listed: list[Lease] = []
@@ -86,12 +87,10 @@ class RivalLeaseWatch:
                         self._rivals.remove((lease.namespace, lease.name))
                 self._wake()
 
-    async def _check_often(self, client: KubeClient) -> None:
-        while True:
-            await self._clocks.sleep(CHECK_S)
-            for key in self._rivals.doubtful(self._clocks.monotonic()):
-                await self._confirm(client, key)
-            self._report()
+    async def _check(self, client: KubeClient) -> None:
+        for key in self._rivals.doubtful(self._clocks.monotonic()):
+            await self._confirm(client, key)
+        self._report()
 
     async def _confirm(self, client: KubeClient, key: LeaseKey) -> None:
         """Read a lease before it counts as abandoned: a silent watch is no proof."""

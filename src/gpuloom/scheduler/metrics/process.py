@@ -4,9 +4,10 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from gpuloom.engine.state.card_table import NO_NODE
-from gpuloom.kube import EventRecorder
+from gpuloom.kube import EventRecorder, Reflector
 from gpuloom.model.cards import BY_UNREADABLE
 from gpuloom.model.waiting import CAUSES
 from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
@@ -24,7 +25,7 @@ from gpuloom.scheduler.pods.pending import cause_of, look_for_pending
 from gpuloom.scheduler.pods.watchdog import Watchdog
 from gpuloom.scheduler.preemption.counts import PreemptionCounts
 from gpuloom.scheduler.state import SchedulerState
-from gpuloom.scheduler.watch.informers import Informers, InformerStats
+from gpuloom.scheduler.watch.informers import Informers
 from gpuloom.serving.callers import Doors
 from gpuloom.serving.presented import Presented
 
@@ -214,16 +215,16 @@ class ProcessMetrics:
                 yield (word,), cards
 
     def _synced(self) -> Samples:
-        return self._of_watches(lambda stats: stats.reflector.synced)
+        return self._of_watches(lambda one: one.synced)
 
     def _ages(self) -> Samples:
         now_s = time.monotonic()
-        for plural, stats in self.informers.stats.items():
-            if stats.reflector.last_event_s is not None:
-                yield (plural,), now_s - stats.reflector.last_event_s
+        for plural, one in self.informers.reflectors.items():
+            if one.last_event_s is not None:
+                yield (plural,), now_s - one.last_event_s
 
-    def _of_watches(self, value: Callable[[InformerStats], float]) -> Samples:
-        return [((plural,), float(value(stats))) for plural, stats in self.informers.stats.items()]
+    def _of_watches(self, value: Callable[[Reflector[Any]], float]) -> Samples:
+        return [((plural,), float(value(one))) for plural, one in self.informers.reflectors.items()]
 
 
 def count_pending(state: SchedulerState, clocks: Clocks) -> Iterator[Series]:
@@ -323,12 +324,12 @@ def count_rivals(rivals: RivalLeases, monotonic: Callable[[], float]) -> Iterato
 
 
 _COUNT = "counter"
-_OF_WATCHES: tuple[tuple[str, str, Callable[[InformerStats], float]], ...] = (
-    ("gpuloom_watch_changes", "Changes of objects", lambda stats: stats.changes),
-    ("gpuloom_watch_relists", "Lists after the first", lambda stats: stats.lists),
-    ("gpuloom_watch_reconnects", "Watches after the first", lambda stats: stats.reconnects),
-    ("gpuloom_watch_failures", "Lists and watches that failed", lambda stats: stats.failures),
-    ("gpuloom_watch_bad_objects", "Objects that cannot be read", lambda stats: stats.bad_objects),
+_OF_WATCHES: tuple[tuple[str, str, Callable[[Reflector[Any]], float]], ...] = (
+    ("gpuloom_watch_changes", "Changes of objects", lambda one: one.changes),
+    ("gpuloom_watch_relists", "Lists after the first", lambda one: one.relists),
+    ("gpuloom_watch_reconnects", "Watches after the first", lambda one: one.reconnects),
+    ("gpuloom_watch_failures", "Lists and watches that failed", lambda one: one.failures),
+    ("gpuloom_watch_bad_objects", "Objects that cannot be read", lambda one: one.bad_objects),
 )
 
 

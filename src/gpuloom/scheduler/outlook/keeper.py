@@ -132,9 +132,7 @@ class OutlookKeeper:
         if usual is not None:
             # Remembered from now on: the first decision by this policy need not wait for it.
             await asyncio.to_thread(waste_of_rests, usual)
-        while True:
-            await self._clocks.sleep(self._state.settings.workload_interval_s)
-            await self.learn()
+        await self._clocks.every(self._state.settings.workload_interval_s, self.learn)
 
     async def learn(self) -> None:
         """Count the pods that are there and were not counted, and expect what was learned, if anybody wants to know."""

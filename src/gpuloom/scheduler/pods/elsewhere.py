@@ -6,9 +6,9 @@ such a pod is pointed to that node, which kube-scheduler then asks first, and pu
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from gpuloom.engine.hostfit.demand import read_host_demand
+from gpuloom.scheduler.bounded import Bounded
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.nodes.hostfit import takes_beside_cards
 from gpuloom.scheduler.pods.requeue import PAUSE_S, PodRequeuer
@@ -27,8 +27,6 @@ LONGEST_PAUSE_S = 60.0
 MOST_TIMES = 10
 """After so many the pause is the longest."""
 MOST_REMEMBERED = 4096
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +51,8 @@ class PartlyOffered:
     """
 
     changed: asyncio.Event = field(default_factory=asyncio.Event)
-    _due: dict[str, float] = field(default_factory=dict)
-    _pointed: dict[str, _Pointed] = field(default_factory=dict)
+    _due: Bounded[str, float] = field(default_factory=lambda: Bounded(MOST_REMEMBERED))
+    _pointed: Bounded[str, _Pointed] = field(default_factory=lambda: Bounded(MOST_REMEMBERED))
 
     def __len__(self) -> int:
         return len(self._due)
@@ -67,7 +65,7 @@ class PartlyOffered:
         pointed = self._pointed.get(uid)
         if pointed and names.has(pointed.node):
             pointed = self._pointed[uid] = _Pointed(pointed.node, pointed.at, times=1)
-        _put(self._due, uid, max(now + WAIT_S, pointed.until if pointed else now))
+        self._due.put(uid, max(now + WAIT_S, pointed.until if pointed else now))
         self.changed.set()
 
     def drop(self, uid: str) -> None:
@@ -85,19 +83,11 @@ class PartlyOffered:
     def note_pointed(self, uid: str, node: str, now: float) -> None:
         """Take that a pod was pointed to a node: after each time in vain a longer pause."""
         before = self._pointed.get(uid)
-        _put(self._pointed, uid, _Pointed(node, now, min(before.times + 1, MOST_TIMES) if before else 1))
+        self._pointed.put(uid, _Pointed(node, now, min(before.times + 1, MOST_TIMES) if before else 1))
 
     def find_promised(self, now: float) -> set[str]:
         """Return the nodes that other pods were pointed to a moment ago."""
         return {one.node for one in self._pointed.values() if now < one.at + FIRST_PAUSE_S}
-
-
-def _put(remembered: dict[str, _T], uid: str, value: _T) -> None:
-    """Remember what is said of a pod, and forget the oldest of too many."""
-    remembered.pop(uid, None)
-    remembered[uid] = value
-    if len(remembered) > MOST_REMEMBERED:
-        del remembered[next(iter(remembered))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from gpuloom.kube import (
 )
 from gpuloom.kube.eviction import evict
 from gpuloom.kube.recorder import Subject
+from gpuloom.scheduler.bounded import Bounded
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.wire.words import encode_time
 
@@ -48,7 +49,7 @@ class Evictor:
     client: KubeClient
     recorder: EventRecorder
     clocks: Clocks
-    evicted: dict[str, None] = field(default_factory=dict)
+    evicted: Bounded[str, None] = field(default_factory=lambda: Bounded(MOST_EVICTED))
 
     async def evict(
         self, victim: PotentialVictim, nomination: Nomination, recheck: Callable[[], None], *, may_break: bool = False
@@ -136,9 +137,7 @@ class Evictor:
 
     def _note(self, victim: PotentialVictim, nomination: Nomination) -> None:
         held = victim.reservation
-        self.evicted[held.uid] = None
-        if len(self.evicted) > MOST_EVICTED:
-            del self.evicted[next(iter(self.evicted))]
+        self.evicted.put(held.uid, None)
         _log.info("pod evicted", pod=held.full_name, node=held.node, room_for=nomination.full_name)
         told = _tell(nomination)
         pod = Subject("Pod", held.namespace, held.name, held.uid)

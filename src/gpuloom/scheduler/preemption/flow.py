@@ -79,7 +79,7 @@ class PreemptionFlow:
         """Make room until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._follow_ends(tasks))
-            tasks.create_task(self._sweep())
+            tasks.create_task(self.clocks.every(PERIOD_S, self._sweep))
             tasks.create_task(self._follow_choices(tasks))
             while True:
                 await self.clocks.wait(self.attempts.changed, self._pause_s())
@@ -258,16 +258,14 @@ class PreemptionFlow:
             _log.warning("nomination not taken off", pod=nomination.full_name, cause=str(error))
 
     async def _sweep(self) -> None:
-        while True:
-            await self.clocks.sleep(PERIOD_S)
-            if self.state.charge.is_ours:
-                await self.finder.prepare()
-            time_slice = TimeSlice()
-            for nomination in self.state.nominations:
-                is_current = self.state.nominations.find(nomination.uid) is nomination
-                if is_current and self.state.charge.is_ours and (cause := self._find_end(nomination)):
-                    self._end(nomination, cause)
-                await time_slice.yield_if_over()
+        if self.state.charge.is_ours:
+            await self.finder.prepare()
+        time_slice = TimeSlice()
+        for nomination in self.state.nominations:
+            is_current = self.state.nominations.find(nomination.uid) is nomination
+            if is_current and self.state.charge.is_ours and (cause := self._find_end(nomination)):
+                self._end(nomination, cause)
+            await time_slice.yield_if_over()
 
     def _find_end(self, nomination: Nomination) -> str:
         """Why a nomination is over, empty when it is not."""

@@ -42,49 +42,6 @@ _O = TypeVar("_O", bound=KubeObject)
 _Object_contra = TypeVar("_Object_contra", bound=KubeObject, contravariant=True)
 
 
-@dataclass(frozen=True, slots=True)
-class InformerStats:
-    """How one informer is doing: counts since the start of the process, also when it was begun anew."""
-
-    reflector: Reflector[Any]
-    lists_before: int = 0
-    failures_before: int = 0
-    bad_objects_before: int = 0
-    reconnects_before: int = 0
-    changes_before: int = 0
-
-    @property
-    def lists(self) -> int:
-        """How many lists there were after the first."""
-        return self.lists_before + self.reflector.relists
-
-    @property
-    def failures(self) -> int:
-        """How many tries had to wait."""
-        return self.failures_before + self.reflector.failures
-
-    @property
-    def bad_objects(self) -> int:
-        """How many objects were skipped because they cannot be read."""
-        return self.bad_objects_before + self.reflector.bad_objects
-
-    @property
-    def reconnects(self) -> int:
-        """How many watches there were after the first."""
-        return self.reconnects_before + self.reflector.reconnects
-
-    @property
-    def changes(self) -> int:
-        """How many changes of objects watches have told of."""
-        return self.changes_before + self.reflector.changes
-
-    def begin_anew(self, reflector: Reflector[Any]) -> "InformerStats":
-        """Go on counting with another reflector."""
-        return InformerStats(
-            reflector, self.lists + 1, self.failures, self.bad_objects, self.reconnects + 1, self.changes
-        )
-
-
 class _ListHandler(Protocol[_Object_contra]):
     """What takes a list, object by object."""
 
@@ -165,12 +122,12 @@ class Informers:
         self._note_listed = note_listed
         self._complete: set[str] = set()
         self._again = asyncio.Event()
-        self._stats: dict[str, InformerStats] = {}
+        self._reflectors: dict[str, Reflector[Any]] = {}
 
     @property
-    def stats(self) -> Mapping[str, InformerStats]:
+    def reflectors(self) -> Mapping[str, Reflector[Any]]:
         """How the informers are doing, by plural name."""
-        return self._stats
+        return self._reflectors
 
     def list_anew(self) -> None:
         """Begin again with new lists, which are consistent reads."""
@@ -229,9 +186,10 @@ class Informers:
         return _WholeList(take)
 
     async def _follow(self, resource: Resource[_O], listing: "_ListHandler[_O]", handler: "_ChangeHandler[_O]") -> None:
-        reflector = Reflector(self._client, resource, timing=ReflectorTiming(ceiling_s=LONGEST_PAUSE_S))
-        known = self._stats.get(resource.plural)
-        self._stats[resource.plural] = known.begin_anew(reflector) if known else InformerStats(reflector)
+        reflector: Reflector[_O] | None = self._reflectors.get(resource.plural)
+        if reflector is None:
+            reflector = Reflector(self._client, resource, timing=ReflectorTiming(ceiling_s=LONGEST_PAUSE_S))
+            self._reflectors[resource.plural] = reflector
         time_slice = TimeSlice()
         is_listing = False
         async with aclosing(reflector.events()) as events:
@@ -271,7 +229,7 @@ class Informers:
             self._note_listed()
 
     def _replace_pods(self, pods: list[HostPod], unreadable: list[Unreadable]) -> None:
-        reflector = self._stats[PODS.plural].reflector
+        reflector = self._reflectors[PODS.plural]
         for pod in pods:
             reflector.bad_objects += not skip_on_error(self._pods.take_listed, pod)
         for one in unreadable:

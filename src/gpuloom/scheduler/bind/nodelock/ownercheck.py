@@ -75,13 +75,19 @@ class LockOwnerCheck:
         """Whether a lock is older than a limit: it was seen here for so long, or its own time is certainly so old."""
         return self._has_been_seen_for(blocking, limit) or is_older(lock, limit, self._clocks.now())
 
-    async def _may_expire(self, blocking: BlockingLock, lock: NodeLock, queue: LockQueue, node: str) -> bool:
-        if not (lock.name and lock.namespace):
-            return True
+    def _begin_check(self, blocking: BlockingLock) -> bool:
+        """Whether a lock is to be looked at now: it was not a moment ago."""
         now = self._clocks.monotonic()
         if now - blocking.checked < OWNER_CHECK_S:
             return False
         blocking.checked = now
+        return True
+
+    async def _may_expire(self, blocking: BlockingLock, lock: NodeLock, queue: LockQueue, node: str) -> bool:
+        if not (lock.name and lock.namespace):
+            return True
+        if not self._begin_check(blocking):
+            return False
         if not (self._is_alive(queue, node) or await self._is_allocating(lock, node)):
             return True
         if not blocking.is_logged:
@@ -97,9 +103,8 @@ class LockOwnerCheck:
 
     async def _has_been_over(self, blocking: BlockingLock, lock: NodeLock, queue: LockQueue, node: str) -> bool:
         now = self._clocks.monotonic()
-        if now - blocking.checked < OWNER_CHECK_S:
+        if not self._begin_check(blocking):
             return False
-        blocking.checked = now
         if not (lock.name and lock.namespace):
             # It names no pod that could be asked about, so it expires.
             return False
