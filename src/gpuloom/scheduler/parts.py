@@ -115,8 +115,8 @@ class Parts:
             self.attempts,
             self.partly_offered,
             self.refused,
-            event_bytes,
             self.outlook,
+            event_bytes,
         )
         self.filter_verb = FilterVerb(placer, self.client, self.state, self.recorder)
 
@@ -148,7 +148,7 @@ class Parts:
         self.pods = pods(state, self.clocks.monotonic)
         closes = settings.unreadable == "close"
         self.quotas = QuotaHandler(state.cluster.quotas, state.waiting.capacity_freed, closes=closes)
-        self.budgets = BudgetHandler(state.shown.budgets) if settings.preemption == "on" else None
+        self.budgets = BudgetHandler(state.shown.budgets)
         self.informers = Informers(
             self.client,
             self.pods,
@@ -157,7 +157,7 @@ class Parts:
             self.locks,
             note_listed=self._note_listed,
             observer=self.observer,
-            budgets=self.budgets,
+            budgets=self.budgets if settings.preemption == "on" else None,
         )
 
     def _note_listed(self) -> None:
@@ -168,7 +168,6 @@ class Parts:
         own = settings.leader_elect_resource_namespace, settings.leader_elect_resource_name
         self.rivals = RivalLeases(own, settings.rival_namespaces)
         self.gate = LeadershipGate(
-            settings,
             self.state,
             self.clocks,
             list_anew=self.informers.list_anew,

@@ -126,7 +126,7 @@ async def test_a_decision_is_not_written_by_filter_once_somebody_else_is_in_char
         client = DelayedClient(load_kubeconfig(tmp_path / "kubeconfig"), sleep=site.clock.sleep)
         await start(site, await site.stack.enter_async_context(client), filter_write="inline")
         pod = await site.submit()
-        client.meanwhile = lambda: setattr(site.process.state, "obstacle", "there_1 leads")
+        client.meanwhile = lambda: setattr(site.process.state.charge, "obstacle", "there_1 leads")
         assert (await site.filter(pod))["Error"] == "there_1 leads"
         assert VGPU_NODE not in (await site.pod()).annotations
         assert len(site.process.state.cluster.ledger) == 0

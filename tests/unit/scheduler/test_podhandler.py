@@ -166,7 +166,7 @@ def test_pods_of_a_list_that_began_again_are_summed_up(state: SchedulerState, ha
 
 def make_gate(state: SchedulerState) -> LeadershipGate:
     rivals = RivalLeases(("", ""), frozenset())
-    return LeadershipGate(state.settings, state, Clocks(), list_anew=lambda: None, wake=lambda: None, rivals=rivals)
+    return LeadershipGate(state, Clocks(), list_anew=lambda: None, wake=lambda: None, rivals=rivals)
 
 
 async def test_who_takes_charge_while_a_list_is_read_sees_what_was_listed(

@@ -47,6 +47,7 @@ def test_each_text_about_a_pod_that_fits_nowhere_is_a_step_of_its_own() -> None:
         parts.preemption.attempts,
         parts.partly_offered,
         parts.refused,
+        parts.outlook,
     )
     assert not placer.filter(asked).node_names
 

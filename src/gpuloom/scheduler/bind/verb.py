@@ -9,11 +9,9 @@ from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
-from gpuloom.engine.decision.annotations import write_decision
 from gpuloom.engine.decision.event_messages import describe_binding, describe_missing_node
 from gpuloom.engine.filtering.exact_fit import fits_exactly
-from gpuloom.engine.request.demand import read_phases
-from gpuloom.engine.state.allocations import read_decided_at, read_shares, read_tenancies
+from gpuloom.engine.state.allocations import read_decided_at, read_shares, reserve
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.engine.state.unserved import Unserved
 from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, EventRecorder, KubeClient, NotFoundError
@@ -25,6 +23,7 @@ from gpuloom.scheduler.bind.nodelock.queue import LockTicket
 from gpuloom.scheduler.bind.podlabel import PodLabeller
 from gpuloom.scheduler.bind.writer import BindingWriter, BindRefusedError, LetOthers
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.filter.patch import annotate_decision
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.vendors.profile import LockRules
 from gpuloom.wire.errors import WireError
@@ -302,27 +301,21 @@ class BindVerb:
             shares = read_shares(pod, self._state.settings.catalog)
         except WireError:
             return None
-        reservation = Reservation(
-            uid=pod.metadata.uid,
-            namespace=pod.namespace,
-            name=pod.name,
-            node=node,
-            shares=shares,
-            phases=read_phases(pod),
+        reservation = reserve(
+            pod,
+            self._state.settings.catalog,
+            node,
+            shares,
             status=ReservationStatus.ASSUMED,
             since=self._clocks.monotonic(),
             decided_at=read_decided_at(pod) or self._clocks.unix,
-            tenancies=read_tenancies(pod, self._state.settings.catalog),
-            priority=pod.priority,
-            started_at=pod.started_at,
         )
         return self._state.cluster.assume(reservation) if fits_exactly(self._state.cluster, reservation) else None
 
     def _annotate(self, pod: Pod, reservation: Reservation) -> dict[str, str]:
-        decided = write_decision(reservation, self._state.settings.catalog)
+        decided = annotate_decision(reservation, pod, self._state.settings.catalog)
         # A Binding cannot remove an annotation; an empty one counts as absent.
-        written = {key: value or "" for key, value in decided.items() if value is not None or key in pod.annotations}
-        return written | self._phase()
+        return {key: value or "" for key, value in decided.items()} | self._phase()
 
     def _phase(self) -> dict[str, str]:
         return {BIND_PHASE: PHASE_ALLOCATING, BIND_TIME: str(self._clocks.unix)}

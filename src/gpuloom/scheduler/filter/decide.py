@@ -16,10 +16,10 @@ from gpuloom.engine.decision.event_messages import (
 )
 from gpuloom.engine.decision.offer import NodeOffer
 from gpuloom.engine.decision.pod_scheduler import PodDecision
-from gpuloom.engine.request.demand import Demands, read_phases
+from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.scoring.weights import PolicyError
-from gpuloom.engine.state.allocations import read_tenancies
-from gpuloom.engine.state.ledger import Reservation, ReservationStatus
+from gpuloom.engine.state.allocations import reserve
+from gpuloom.engine.state.ledger import ReservationStatus
 from gpuloom.kube import EventRecorder
 from gpuloom.kube.podevents import record
 from gpuloom.scheduler.clocks import Clocks
@@ -54,8 +54,8 @@ class PodPlacer:
     attempts: PreemptionAttempts
     partly_offered: PartlyOffered
     refused: RefusedPodEvents
+    outlook: OutlookKeeper
     event_bytes: int = MESSAGE_LIMIT_BYTES
-    outlook: OutlookKeeper | None = None
     refusal_texts: RefusalTexts = field(init=False)
 
     def __post_init__(self) -> None:
@@ -98,9 +98,8 @@ class PodPlacer:
         if objection := self.state.groups.find_objection(pod, self.clocks.monotonic()):
             return FilterResult(failed_nodes=dict.fromkeys(_all(args) or (), objection))
         self._note_group(pod)
-        if self.outlook is not None:
-            self.outlook.look(demands)
-            self.outlook.see(pod, demands)
+        self.outlook.look(demands)
+        self.outlook.see(pod, demands)
         names = args.nodenames or NodeNames(b"[]")
         pod_decision = self.state.decider.decide_among(demands, names, pod.priority, most_tries=most_tries)
         offer = self._offer(pod, demands, pod_decision, most_tries)
@@ -178,8 +177,7 @@ class PodPlacer:
         self.partly_offered.drop(pod.metadata.uid)
         self.refused.drop(pod.metadata.uid)
         self._reserve(pod, decision, node, at)
-        if self.outlook is not None:
-            self.outlook.note_decided(pod, node)
+        self.outlook.note_decided(pod, node)
         self._defer(decision, self._record_success(pod, decision))
         if offer is None:
             return FilterResult(node_names=[node])
@@ -232,21 +230,16 @@ class PodPlacer:
     def _reserve(self, pod: Pod, decision: PodDecision, node: str, at: datetime) -> None:
         self._warn_of_several(pod, decision)
         self.state.cluster.assume(
-            Reservation(
-                uid=pod.metadata.uid,
-                namespace=pod.namespace,
-                name=pod.name,
-                node=node,
-                shares=decision.shares,
-                instances=decision.instances,
-                phases=read_phases(pod),
+            reserve(
+                pod,
+                self.state.settings.catalog,
+                node,
+                decision.shares,
                 status=ReservationStatus.ASSUMED,
                 since=self.clocks.monotonic(),
                 decided_at=int(at.timestamp()),
-                tenancies=read_tenancies(pod, self.state.settings.catalog),
+                instances=decision.instances,
                 extras=decision.extras,
-                priority=pod.priority,
-                started_at=pod.started_at,
             )
         )
 

@@ -27,7 +27,6 @@ from gpuloom.scheduler.leadership.lease import LeaseState, Term
 from gpuloom.scheduler.leadership.rivals import RivalLeases
 from gpuloom.scheduler.observer import NOBODY, ProcessObserver
 from gpuloom.scheduler.preemption.nominating import adopt_nominations
-from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.objects import Lease
 
@@ -59,7 +58,6 @@ class LeadershipGate:
 
     def __init__(
         self,
-        settings: SchedulerSettings,
         state: SchedulerState,
         clocks: Clocks,
         *,
@@ -72,7 +70,7 @@ class LeadershipGate:
         self._rivals = rivals
         self._answerable = asyncio.Event()
         self.listed = asyncio.Event()
-        self._settings = settings
+        settings = self._settings = state.settings
         self._state = state
         self._clocks = clocks
         self._list_anew = list_anew

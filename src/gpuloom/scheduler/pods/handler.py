@@ -5,13 +5,11 @@ pod's annotations alone count nothing. What init containers held a pod keeps unt
 devices, and runs them again after a reboot (decision 042).
 """
 
-import sys
 from collections.abc import Callable, Mapping
 
 import structlog
 
-from gpuloom.engine.request.demand import read_phases
-from gpuloom.engine.state.allocations import read_decided_at, read_instances, read_shares, read_tenancies
+from gpuloom.engine.state.allocations import read_decided_at, read_instances, read_shares, reserve
 from gpuloom.engine.state.holdings import Holdings, Unread, read_holdings
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.kube import Unreadable
@@ -214,27 +212,23 @@ class PodHandler:
 
     def _read_reservation(self, pod: Pod) -> tuple[Reservation | None, Mapping[str, Unread]]:
         """Read what a pod that is bound already holds, None when there is nothing to count, and what cannot be read."""
-        node, meta = self._node_of(pod), pod.metadata
+        node = self._node_of(pod)
         if not node:
             return None, {}
         holdings = self._read_holdings(pod, node)
         if not holdings.counts:
             return None, holdings.unread
         shares = {vendor: without_end(containers) for vendor, containers in holdings.shares.items()}
-        reservation = Reservation(
-            uid=meta.uid,
-            namespace=sys.intern(meta.namespace),
-            name=meta.name,
-            node=sys.intern(node),
-            shares=compact_shares(shares),
-            phases=read_phases(pod),
+        catalog = self._state.settings.catalog
+        reservation = reserve(
+            pod,
+            catalog,
+            node,
+            compact_shares(shares),
             status=ReservationStatus.CONFIRMED,
             since=0.0,
             decided_at=read_decided_at(pod),
-            instances=read_instances(pod, self._state.settings.catalog),
-            tenancies=read_tenancies(pod, self._state.settings.catalog),
-            priority=pod.priority,
-            started_at=pod.started_at,
+            instances=read_instances(pod, catalog),
         )
         return reservation, holdings.unread
 

@@ -54,7 +54,7 @@ class PreemptionFlow:
     attempts: PreemptionAttempts
     recorder: EventRecorder
     clocks: Clocks
-    budgets: BudgetHandler | None
+    budgets: BudgetHandler
     observer: ProcessObserver = NOBODY
     counts: PreemptionCounts = field(default_factory=PreemptionCounts)
     refused: RefusedEvictions = field(init=False)
@@ -99,7 +99,7 @@ class PreemptionFlow:
         Those that are nominated count for pods of their priority and below: a more important one never waits until
         the victims of others have ended, which may take as long as these like.
         """
-        if self.budgets is None or not self.budgets.is_listed or not self.state.charge.is_ours:
+        if not (self.budgets.is_listed and self.state.charge.is_ours):
             return inf
         return self.state.nominations.least_with_fewer(self.state.settings.preemption_most_plans)
 

@@ -32,7 +32,7 @@ class PreemptVerb:
     state: SchedulerState
     attempts: PreemptionAttempts
     finder: PlanFinder
-    budgets: BudgetHandler | None
+    budgets: BudgetHandler
 
     async def preempt(self, args: PreemptionArgs) -> Mapping[str, NodeVictims]:
         """Return the nodes on which the pod fits, and all who have to leave each of them.
@@ -93,7 +93,7 @@ class PreemptVerb:
         """Return what is known of a pod that holds cards: kube-scheduler can evict only pods that it knows as bound."""
         one = self.finder.look_up(held)
         has_started = held.status is ReservationStatus.CONFIRMED
-        may_add = self.attempts.is_on and self.budgets is not None and self.budgets.is_listed
+        may_add = self.attempts.is_on and self.budgets.is_listed
         return replace(one, may_leave=one.may_leave and has_started and may_add)
 
     def _is_current(self, plan: PreemptionPlan) -> bool:

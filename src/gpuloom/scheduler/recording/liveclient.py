@@ -65,12 +65,8 @@ class RecordingClient(KubeClient):
         body: Mapping[str, Any],
         *,
         namespace: str = "",
-        subresource: str = "",
-        uid: str = "",
-        resource_version: str = "",
-        timeout_s: float | None = None,
-        lists_by_key: bool = False,
         recheck: Callable[[], None] = go_on,
+        **options: Any,
     ) -> T:
         """Merge ``body`` into an object."""
         call = current_call.get()
@@ -82,18 +78,7 @@ class RecordingClient(KubeClient):
                 call.effects.note_patch(resource.kind, namespace, name, body)
 
         try:
-            return await super().patch(
-                resource,
-                name,
-                body,
-                namespace=namespace,
-                subresource=subresource,
-                uid=uid,
-                resource_version=resource_version,
-                timeout_s=timeout_s,
-                lists_by_key=lists_by_key,
-                recheck=note,
-            )
+            return await super().patch(resource, name, body, namespace=namespace, recheck=note, **options)
         except ApiError as error:
             _note_failure(call, resource.kind, namespace, name, error)
             raise
@@ -106,9 +91,8 @@ class RecordingClient(KubeClient):
         uid: str,
         node: str,
         annotations: Mapping[str, str],
-        labels: Mapping[str, str],
-        timeout_s: float | None = None,
         recheck: Callable[[], None] = go_on,
+        **options: Any,
     ) -> None:
         """Bind a pod."""
         call = current_call.get()
@@ -125,9 +109,8 @@ class RecordingClient(KubeClient):
                 uid=uid,
                 node=node,
                 annotations=annotations,
-                labels=labels,
-                timeout_s=timeout_s,
                 recheck=note,
+                **options,
             )
         except ApiError as error:
             _note_failure(call, PODS.kind, namespace, name, error)

@@ -40,7 +40,10 @@ class Effects:
 
 
 class ReplayClient(KubeClient):
-    """A client without a server. What a call writes, only that call can read: later lines say what came of it."""
+    """A client without a server. What a call writes, only that call can read: later lines say what came of it.
+
+    Nothing takes time here, and nobody else writes: what calls say of that does not matter.
+    """
 
     def __init__(self) -> None:
         # No transport: nothing here may reach a network.
@@ -73,14 +76,7 @@ class ReplayClient(KubeClient):
         for kind, namespace, name, status in failures:
             self._failures.setdefault((kind, namespace, name), []).append(status)
 
-    async def get(
-        self,
-        resource: Resource[T],
-        name: str,
-        *,
-        namespace: str = "",
-        timeout_s: float | None = None,  # noqa: ARG002 - nothing takes time here
-    ) -> T:
+    async def get(self, resource: Resource[T], name: str, *, namespace: str = "", **_: Any) -> T:
         """Read an object as the last line showed it."""
         known = self._look_up((resource.kind, namespace, name), resource)
         if known is None:
@@ -95,12 +91,8 @@ class ReplayClient(KubeClient):
         body: Mapping[str, Any],
         *,
         namespace: str = "",
-        subresource: str = "",  # noqa: ARG002 - the client's signature
-        uid: str = "",  # noqa: ARG002 - as resource_version
-        resource_version: str = "",  # noqa: ARG002 - nobody else writes here
-        timeout_s: float | None = None,  # noqa: ARG002 - nothing takes time here
-        lists_by_key: bool = False,  # noqa: ARG002 - nothing that a replay writes has lists
         recheck: Callable[[], None] = go_on,
+        **_: Any,
     ) -> T:
         """Collect the patch and return what would come of it."""
         recheck()
@@ -119,9 +111,8 @@ class ReplayClient(KubeClient):
         uid: str,
         node: str,
         annotations: Mapping[str, str],
-        labels: Mapping[str, str],  # noqa: ARG002 - the client's signature
-        timeout_s: float | None = None,  # noqa: ARG002 - nothing takes time here
         recheck: Callable[[], None] = go_on,
+        **_: Any,
     ) -> None:
         """Collect the binding."""
         recheck()
