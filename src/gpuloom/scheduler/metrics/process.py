@@ -1,7 +1,7 @@
 """gpuloom's metrics about itself: is it in charge, does it hear the API server, what waits, what was dropped."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -162,11 +162,11 @@ class ProcessMetrics:
             lambda: self.watchdog.unmutated,
             _COUNT,
         )
-        yield Series(
+        yield _each(
             "gpuloom_foreign_pods",
             "Pods that bypassed the scheduler and hold devices: they close their vendor's cards on the node",
-            ("node",),
-            lambda: [((node,), float(count)) for node, count in self.foreign.count().items()],
+            "node",
+            self.foreign.count,
         )
 
     def _about_doors(self, presented: Presented | None) -> Iterator[Series]:
@@ -182,11 +182,11 @@ class ProcessMetrics:
             lambda: self.doors.callers.refused if self.doors.callers else 0,
             _COUNT,
         )
-        yield Series(
+        yield _each(
             "gpuloom_connections_refused",
             "Connections refused, or ended while idle: too many",
-            ("listener",),
-            lambda: [((name,), float(one.refused)) for name, one in self.doors.connections.items()],
+            "listener",
+            lambda: {name: one.refused for name, one in self.doors.connections.items()},
             _COUNT,
         )
         yield Series(
@@ -198,7 +198,8 @@ class ProcessMetrics:
 
     def _about_watches(self) -> Iterator[Series]:
         labels = ("resource",)
-        yield Series("gpuloom_watch_synced", "1 once the first list is complete", labels, self._synced)
+        synced = "1 once the first list is complete"
+        yield Series("gpuloom_watch_synced", synced, labels, partial(self._of_watches, lambda one: one.synced))
         yield Series("gpuloom_watch_age_seconds", "Since the API server was heard last", labels, self._ages)
         for name, text, value in _OF_WATCHES:
             yield Series(name, text, labels, partial(self._of_watches, value), _COUNT)
@@ -214,9 +215,6 @@ class ProcessMetrics:
             if table.positions and (cards := scheduler.filter_cache.measure_stranded(table)) is not None:
                 yield (word,), cards
 
-    def _synced(self) -> Samples:
-        return self._of_watches(lambda one: one.synced)
-
     def _ages(self) -> Samples:
         now_s = time.monotonic()
         for plural, one in self.informers.reflectors.items():
@@ -230,7 +228,7 @@ class ProcessMetrics:
 def count_pending(state: SchedulerState, clocks: Clocks) -> Iterator[Series]:
     """Give the series about all pods that wait for cards; they are looked for once, for the first."""
     counts = dict.fromkeys(CAUSES, 0)
-    oldest_s = dict.fromkeys(CAUSES, 0.0)
+    oldest_s: dict[str, float] = dict.fromkeys(CAUSES, 0.0)
     oldest_in_s: dict[tuple[str, str], float] = {}
 
     def count() -> Samples:
@@ -248,12 +246,8 @@ def count_pending(state: SchedulerState, clocks: Clocks) -> Iterator[Series]:
     causes = "cards (gpuloom refused), node (kube-scheduler did before), gate, scheduler (another is named)"
     text = f"Pods that wait for cards: {causes}, unseen (not tried yet), other (see gpuloom explain)"
     yield Series("gpuloom_pods_pending", text, ("cause",), count)
-    yield Series(
-        "gpuloom_pods_pending_oldest_seconds",
-        "Since the oldest pod of a cause was created; 0 without one. `gpuloom pending -A` names it",
-        ("cause",),
-        lambda: (((cause,), age_s) for cause, age_s in oldest_s.items()),
-    )
+    text = "Since the oldest pod of a cause was created; 0 without one. `gpuloom pending -A` names it"
+    yield _each("gpuloom_pods_pending_oldest_seconds", text, "cause", lambda: oldest_s)
     yield Series(
         "gpuloom_namespace_pods_pending_oldest_seconds",
         "Since the oldest waiting pod of a namespace and cause was created",
@@ -272,20 +266,9 @@ def count_preemptions(counts: PreemptionCounts, state: SchedulerState) -> Iterat
         _COUNT,
     )
     yield _one("gpuloom_preemption_victims", "Pods evicted for others", lambda: counts.victims, _COUNT)
-    yield Series(
-        "gpuloom_preemption_dropped",
-        "Attempts and plans that came to nothing",
-        ("cause",),
-        lambda: [((cause,), float(count)) for cause, count in counts.dropped.items()],
-        _COUNT,
-    )
-    yield Series(
-        "gpuloom_nominations_ended",
-        "Nominations that ended",
-        ("cause",),
-        lambda: [((cause,), float(count)) for cause, count in counts.ended.items()],
-        _COUNT,
-    )
+    text = "Attempts and plans that came to nothing"
+    yield _each("gpuloom_preemption_dropped", text, "cause", lambda: counts.dropped, _COUNT)
+    yield _each("gpuloom_nominations_ended", "Nominations that ended", "cause", lambda: counts.ended, _COUNT)
     yield _one(
         "gpuloom_preemption_bound_seconds",
         "Seconds from refusal to bound of pods for which room was made",
@@ -297,13 +280,8 @@ def count_preemptions(counts: PreemptionCounts, state: SchedulerState) -> Iterat
 def count_moves(counts: DefragmentationCounts) -> Iterator[Series]:
     """Give the series about pods that are moved for others."""
     yield _one("gpuloom_defragmentation_moves", "Pods evicted to run elsewhere", lambda: counts.moves, _COUNT)
-    yield Series(
-        "gpuloom_defragmentation_plans",
-        "Pods for which moves were looked for",
-        ("outcome",),
-        lambda: [((outcome,), float(count)) for outcome, count in counts.plans.items()],
-        _COUNT,
-    )
+    text = "Pods for which moves were looked for"
+    yield _each("gpuloom_defragmentation_plans", text, "outcome", lambda: counts.plans, _COUNT)
 
 
 def count_rivals(rivals: RivalLeases, monotonic: Callable[[], float]) -> Iterator[Series]:
@@ -335,3 +313,7 @@ _OF_WATCHES: tuple[tuple[str, str, Callable[[Reflector[Any]], float]], ...] = (
 
 def _one(name: str, text: str, value: Callable[[], float], kind: str = "gauge") -> Series:
     return Series(name, text, (), lambda: [((), float(value()))], kind)
+
+
+def _each(name: str, text: str, label: str, values: Callable[[], Mapping[str, float]], kind: str = "gauge") -> Series:
+    return Series(name, text, (label,), lambda: [((one,), float(value)) for one, value in values().items()], kind)
