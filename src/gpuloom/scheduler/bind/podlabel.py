@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from gpuloom.kube import PODS, ApiError, KubeClient
-from gpuloom.kube.annotations import patch_same
+from gpuloom.kube import ApiError, KubeClient
+from gpuloom.kube.annotations import patch_pod
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.keys import LABEL_VALUE_LIMIT, VGPU_NODE
@@ -74,7 +74,7 @@ class PodLabeller:
     async def _patch(self, pod: Pod, node: str) -> None:
         body = {"metadata": {"labels": label_of(node)}}
         try:
-            await patch_same(self.client, PODS, pod, body)
+            await patch_pod(self.client, pod, body)
         except ApiError as error:
             self.dropped += 1
             _log.info("pod stays without its node label", pod=pod.full_name, cause=str(error))

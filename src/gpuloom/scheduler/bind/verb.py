@@ -15,7 +15,7 @@ from gpuloom.engine.state.allocations import read_decided_at, read_shares, reser
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.engine.state.unserved import Unserved
 from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, EventRecorder, KubeClient, NotFoundError
-from gpuloom.kube.annotations import patch_same
+from gpuloom.kube.annotations import patch_pod
 from gpuloom.kube.podevents import record
 from gpuloom.scheduler.bind.moving import MoveRefusedError, ReservationMover
 from gpuloom.scheduler.bind.nodelock.locks import WRITES_AT_ONCE, LockError, NodeLocks
@@ -324,7 +324,7 @@ class BindVerb:
         """Tell the device plugin that it is this pod's turn, where the Binding does not (scheduler 7.1 step 4)."""
         metadata = {"annotations": self._phase()}
         try:
-            await patch_same(self._client, PODS, pod, {"metadata": metadata}, recheck)
+            await patch_pod(self._client, pod, {"metadata": metadata}, recheck)
         except ApiError as error:
             raise BindRefusedError(str(error)) from error
 

@@ -5,6 +5,10 @@ from dataclasses import dataclass
 _NOT_LISTED = "the lists of pods and nodes are not complete yet"
 
 
+class StoppedError(Exception):
+    """Nothing may be written any more, or nobody needs it; the message says why where that is for somebody to read."""
+
+
 @dataclass(slots=True)
 class Charge:
     """Who decides over the cards.
@@ -25,3 +29,8 @@ class Charge:
     def objection(self) -> str:
         """Why this process may not write now, empty when it may."""
         return "" if self.is_ours else self.obstacle or _NOT_LISTED
+
+    def check(self) -> None:
+        """Raise StoppedError when this process may not write now."""
+        if objection := self.objection:
+            raise StoppedError(objection)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import structlog
 
 from gpuloom.kube import PODS, ApiError, KubeClient
-from gpuloom.kube.annotations import patch_same
+from gpuloom.kube.annotations import patch_pod
 from gpuloom.scheduler.leadership.charge import Charge
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.objects import Pod
@@ -52,6 +52,6 @@ class RoleLabels:
             return
         body = {"metadata": {"labels": {ROLE_LABEL: role}}}
         try:
-            await patch_same(self.client, PODS, pod, body)
+            await patch_pod(self.client, pod, body)
         except ApiError as error:
             _log.warning("role label not written, tried again on the next pass", pod=pod.full_name, cause=str(error))

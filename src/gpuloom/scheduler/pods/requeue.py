@@ -13,8 +13,8 @@ import structlog
 from gpuloom.engine.planning.together import fit_together
 from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.scoring.weights import PolicyError
-from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, ConflictError, KubeClient
-from gpuloom.kube.annotations import patch_same
+from gpuloom.kube import WRITE_DEADLINE_S, ApiError, ConflictError, KubeClient
+from gpuloom.kube.annotations import patch_pod
 from gpuloom.kube.backoff import Backoff
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.pods.waiting import UnschedulablePod, WaitingKind
@@ -164,7 +164,7 @@ class PodRequeuer:
         if node:
             body["status"] = {"nominatedNodeName": node}
         try:
-            await patch_same(self.client, PODS, pod, body, subresource="status" if node else "")
+            await patch_pod(self.client, pod, body, subresource="status" if node else "")
         except ApiError as error:
             is_open = error.outcome_unknown or isinstance(error, ConflictError)
             follows = "is tried again" if is_open else "waits for kube-scheduler's next try"

@@ -13,10 +13,11 @@ from gpuloom.engine.hostfit.filters import refuse_host
 from gpuloom.engine.hostfit.usage import NodeUsage
 from gpuloom.engine.planning.preemption.victims import PreemptionPlan
 from gpuloom.engine.state.nominations import Nomination
-from gpuloom.kube import PODS, ApiError, EventRecorder, KubeClient
-from gpuloom.kube.annotations import patch_same
+from gpuloom.kube import ApiError, EventRecorder, KubeClient
+from gpuloom.kube.annotations import patch_pod
 from gpuloom.kube.podevents import record
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.leadership.charge import StoppedError
 from gpuloom.scheduler.observer import NOBODY, ProcessObserver
 from gpuloom.scheduler.preemption.attempts import PreemptionAttempt, PreemptionAttempts
 from gpuloom.scheduler.preemption.counts import PreemptionCounts
@@ -39,10 +40,6 @@ LONGEST_AGAIN_S = 30.0
 MOST_RETRIES = 8
 
 _log = structlog.get_logger(__name__)
-
-
-class _StoppedError(Exception):
-    """Nothing may be written for a nomination any more."""
 
 
 @dataclass(slots=True)
@@ -164,7 +161,7 @@ class PreemptionFlow:
 
     async def _write_chosen(self, nomination: Nomination) -> None:
         pod = self.state.shown.pods.get(nomination.uid)
-        with suppress(_StoppedError):
+        with suppress(StoppedError):
             if pod is not None:
                 await self._write(pod, nomination, self._make_recheck(nomination))
 
@@ -172,7 +169,7 @@ class PreemptionFlow:
         """Write the nomination on the pod, then ask the victims to leave."""
         try:
             cause = await self._write_and_evict(plan, nomination, self._make_recheck(nomination))
-        except _StoppedError:
+        except StoppedError:
             return
         if cause is not None:
             # First, so that the Filter that follows the end of a nomination does not try again at once.
@@ -180,13 +177,13 @@ class PreemptionFlow:
             self._end(nomination, cause.value)
 
     def _make_recheck(self, nomination: Nomination) -> Callable[[], None]:
-        """Make what raises _StoppedError when nothing may be written for a nomination any more."""
+        """Make what raises StoppedError when nothing may be written for a nomination any more."""
 
         def recheck() -> None:
-            state = self.state
-            has_room = state.cluster.ledger.find(nomination.uid) is not None
-            if has_room or not state.charge.is_ours or state.nominations.find(nomination.uid) is not nomination:
-                raise _StoppedError
+            self.state.charge.check()
+            has_room = self.state.cluster.ledger.find(nomination.uid) is not None
+            if has_room or self.state.nominations.find(nomination.uid) is not nomination:
+                raise StoppedError
 
         return recheck
 
@@ -213,7 +210,7 @@ class PreemptionFlow:
     async def _write(self, pod: Pod, nomination: Nomination, recheck: Callable[[], None]) -> bool:
         text = encode_nomination(nomination.node, self.clocks.now())
         try:
-            await patch_same(self.client, PODS, pod, _annotate(text), recheck)
+            await patch_pod(self.client, pod, _annotate(text), recheck)
         except ApiError as error:
             _log.warning("nomination not written", pod=pod.full_name, node=nomination.node, cause=str(error))
             return False
@@ -244,15 +241,16 @@ class PreemptionFlow:
 
     async def _clear(self, nomination: Nomination) -> None:
         def recheck() -> None:
-            if not self.state.charge.is_ours or self.state.nominations.find(nomination.uid) is not None:
-                raise _StoppedError
+            self.state.charge.check()
+            if self.state.nominations.find(nomination.uid) is not None:
+                raise StoppedError
 
         pod = self.state.shown.pods.get(nomination.uid)
         if pod is None or pod.spec.node_name:
             return
         try:
-            await patch_same(self.client, PODS, pod, _annotate(None), recheck)
-        except _StoppedError:
+            await patch_pod(self.client, pod, _annotate(None), recheck)
+        except StoppedError:
             return
         except ApiError as error:
             _log.warning("nomination not taken off", pod=nomination.full_name, cause=str(error))
