@@ -1,7 +1,7 @@
 """The informers: events of reflectors become calls of the handlers, and readiness."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
@@ -94,40 +94,25 @@ class _WholeList(Generic[_O]):
         self.take(items, unreadable)
 
 
+@dataclass(slots=True)
 class Informers:
     """Keeps pods, nodes and quotas as the API server shows them; ``note_listed`` is called when all are listed.
 
     With ``budgets`` PodDisruptionBudgets as well, for which nobody waits and of which no observer is told.
+    ``reflectors`` say how it is doing, by plural name.
     """
 
-    def __init__(
-        self,
-        client: KubeClient,
-        pods: PodHandler,
-        nodes: NodeHandler,
-        quotas: QuotaHandler,
-        locks: NodeLocks,
-        *,
-        note_listed: Callable[[], None],
-        observer: ProcessObserver = NOBODY,
-        budgets: BudgetHandler | None = None,
-    ) -> None:
-        self._client = client
-        self._budgets = budgets
-        self._observer = observer
-        self._pods = pods
-        self._nodes = nodes
-        self._quotas = quotas
-        self._locks = locks
-        self._note_listed = note_listed
-        self._complete: set[str] = set()
-        self._again = asyncio.Event()
-        self._reflectors: dict[str, Reflector[Any]] = {}
-
-    @property
-    def reflectors(self) -> Mapping[str, Reflector[Any]]:
-        """How the informers are doing, by plural name."""
-        return self._reflectors
+    client: KubeClient
+    pods: PodHandler
+    nodes: NodeHandler
+    quotas: QuotaHandler
+    locks: NodeLocks
+    note_listed: Callable[[], None]
+    observer: ProcessObserver = NOBODY
+    budgets: BudgetHandler | None = None
+    reflectors: dict[str, Reflector[Any]] = field(default_factory=dict)
+    _complete: set[str] = field(default_factory=set)
+    _again: asyncio.Event = field(default_factory=asyncio.Event)
 
     def list_anew(self) -> None:
         """Begin again with new lists, which are consistent reads."""
@@ -155,41 +140,41 @@ class Informers:
 
     def _follows(self) -> tuple[Coroutine[Any, Any, None], ...]:
         follows = (
-            self._follow(HOST_PODS, self._pod_list(), self._pods),
-            self._follow(RESOURCE_QUOTAS, self._quota_list(), self._quotas),
-            self._follow(NODES, self._whole(NODES, self._replace_nodes), _NodeChangeHandler(self._nodes, self._locks)),
+            self._follow(HOST_PODS, self._pod_list(), self.pods),
+            self._follow(RESOURCE_QUOTAS, self._quota_list(), self.quotas),
+            self._follow(NODES, self._whole(NODES, self._replace_nodes), _NodeChangeHandler(self.nodes, self.locks)),
         )
-        if self._budgets is None:
+        if self.budgets is None:
             return follows
-        listing = _WholeList(self._budgets.replace, shorten=self._budgets.shorten)
-        return *follows, self._follow(DISRUPTION_BUDGETS, listing, self._budgets)
+        listing = _WholeList(self.budgets.replace, shorten=self.budgets.shorten)
+        return *follows, self._follow(DISRUPTION_BUDGETS, listing, self.budgets)
 
     def _pod_list(self) -> "_ListHandler[HostPod]":
         """Either way what is older than the list is what was known when it began."""
-        if not self._observer.takes_lists:
-            return self._pods
+        if not self.observer.takes_lists:
+            return self.pods
         whole = self._whole(HOST_PODS, self._replace_pods)
-        whole.begin, whole.shorten = self._pods.begin_list, self._pods.shorten
+        whole.begin, whole.shorten = self.pods.begin_list, self.pods.shorten
         return whole
 
     def _quota_list(self) -> "_WholeList[ResourceQuota]":
         """Quotas are kept short from the start, because each may be very long."""
         whole = self._whole(RESOURCE_QUOTAS, self._replace_quotas)
-        whole.shorten = self._quotas.shorten
+        whole.shorten = self.quotas.shorten
         return whole
 
     def _whole(self, resource: Resource[_O], replace: Callable[[list[_O], list[Unreadable]], None]) -> "_WholeList[_O]":
         def take(items: list[_O], unreadable: list[Unreadable]) -> None:
             replace(items, unreadable)
-            self._observer.on_list(resource.kind, items, [one.metadata for one in unreadable])
+            self.observer.on_list(resource.kind, items, [one.metadata for one in unreadable])
 
         return _WholeList(take)
 
     async def _follow(self, resource: Resource[_O], listing: "_ListHandler[_O]", handler: "_ChangeHandler[_O]") -> None:
-        reflector: Reflector[_O] | None = self._reflectors.get(resource.plural)
+        reflector: Reflector[_O] | None = self.reflectors.get(resource.plural)
         if reflector is None:
-            reflector = Reflector(self._client, resource, timing=ReflectorTiming(ceiling_s=LONGEST_PAUSE_S))
-            self._reflectors[resource.plural] = reflector
+            reflector = Reflector(self.client, resource, timing=ReflectorTiming(ceiling_s=LONGEST_PAUSE_S))
+            self.reflectors[resource.plural] = reflector
         time_slice = TimeSlice()
         is_listing = False
         async with aclosing(reflector.events()) as events:
@@ -219,30 +204,30 @@ class Informers:
 
     def _tell_observer(self, resource: Resource[Any], item: KubeObject, *, is_gone: bool = False) -> None:
         if resource is not DISRUPTION_BUDGETS:
-            self._observer.on_change(resource.kind, item, is_gone=is_gone)
+            self.observer.on_change(resource.kind, item, is_gone=is_gone)
 
     def _note_complete(self, plural: str) -> None:
         if plural in self._complete or self._again.is_set():
             return
         self._complete.add(plural)
         if plural in _NEEDED and self._complete >= _NEEDED:
-            self._note_listed()
+            self.note_listed()
 
     def _replace_pods(self, pods: list[HostPod], unreadable: list[Unreadable]) -> None:
-        reflector = self._reflectors[PODS.plural]
+        reflector = self.reflectors[PODS.plural]
         for pod in pods:
-            reflector.bad_objects += not skip_on_error(self._pods.take_listed, pod)
+            reflector.bad_objects += not skip_on_error(self.pods.take_listed, pod)
         for one in unreadable:
-            skip_on_error(self._pods.take_unreadable, one)
-        self._pods.end_list()
+            skip_on_error(self.pods.take_unreadable, one)
+        self.pods.end_list()
 
     def _replace_quotas(self, quotas: list[ResourceQuota], unreadable: list[Unreadable]) -> None:
-        self._quotas.replace([*quotas, *map(self._quotas.stand_in, unreadable)])
+        self.quotas.replace([*quotas, *map(self.quotas.stand_in, unreadable)])
 
     def _replace_nodes(self, nodes: list[Node], unreadable: list[Unreadable]) -> None:
-        kept = [node for one in unreadable if (node := self._nodes.find(one.metadata.name))]
-        self._nodes.replace({node.name: node for node in (*kept, *nodes)})
-        self._locks.replace_nodes([*kept, *nodes])
+        kept = [node for one in unreadable if (node := self.nodes.find(one.metadata.name))]
+        self.nodes.replace({node.name: node for node in (*kept, *nodes)})
+        self.locks.replace_nodes([*kept, *nodes])
 
 
 @dataclass(frozen=True, slots=True)
