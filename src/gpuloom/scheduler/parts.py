@@ -1,6 +1,6 @@
 """The parts of a scheduler process and how they know each other. Nothing runs here: the process starts them."""
 
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from gpuloom.engine.decision.event_messages import MESSAGE_LIMIT_BYTES, NO_LIMIT_BYTES
@@ -31,9 +31,7 @@ from gpuloom.scheduler.leadership.rivals import RivalLeases
 from gpuloom.scheduler.leadership.rivalwatch import RivalLeaseWatch
 from gpuloom.scheduler.leadership.rolelabel import RoleLabels
 from gpuloom.scheduler.metrics.cards import CardMetrics
-from gpuloom.scheduler.metrics.exposition import write_exposition
-from gpuloom.scheduler.metrics.process import ProcessMetrics, count_moves, count_preemptions, count_rivals
-from gpuloom.scheduler.metrics.series import Latencies, Series, build_info
+from gpuloom.scheduler.metrics.series import Latencies
 from gpuloom.scheduler.nodes.handler import NodeHandler
 from gpuloom.scheduler.nodes.handshakes import HandshakeWriter
 from gpuloom.scheduler.nodes.resync import NodeResync
@@ -54,10 +52,7 @@ from gpuloom.scheduler.watch.informers import Informers
 from gpuloom.scheduler.watch.quotas import QuotaHandler
 from gpuloom.serving.aside import Aside
 from gpuloom.serving.callers import Doors
-from gpuloom.serving.connections import Handler
-from gpuloom.serving.presented import Presented
 from gpuloom.serving.rights import Rights
-from gpuloom.serving.scrapes import Scrapes
 from gpuloom.wire.admission import Review, Verdict
 
 
@@ -225,34 +220,6 @@ class Parts:
             latencies=self.latencies,
             rights=self.rights,
         )
-
-    def series(self, presented: Presented | None = None) -> Iterator[Series]:
-        """Give all metrics but those of the registry; ``presented`` is the server's certificate."""
-        yield build_info()
-        own = ProcessMetrics(
-            self.state,
-            self.clocks,
-            self.informers,
-            self.locks,
-            self.nodes,
-            self.recorder,
-            self.labeller,
-            self.cleanup,
-            self.pods.watchdog,
-            self.pods.foreign,
-            self.webhook,
-            self.doors,
-        )
-        yield from own.series(presented)
-        yield from count_preemptions(self.preemption.counts, self.state)
-        yield from count_moves(self.defragmenter.counts)
-        yield from count_rivals(self.rivals, self.clocks.monotonic)
-        for one in self.cards.series(legacy=self.settings.legacy_metrics):
-            yield one.with_zone()
-
-    def scraper(self, presented: Presented | None) -> Handler:
-        """Make what answers Prometheus."""
-        return Scrapes(lambda: write_exposition(self.series(presented), self.latencies.registry)).answer
 
     def flows(self) -> list[Coroutine[Any, Any, None]]:
         """Return what runs as long as the process does; none of them ends by itself."""

@@ -9,6 +9,7 @@ from local.scheduler.site import Site
 from local.scheduler.test_leadership import ELECTED, become_leader, change_lease, get_status, make_lease
 
 from gpuloom.kube import EVENTS, LEASES
+from gpuloom.scheduler.metrics.process import list_series
 
 HAMI: dict[str, Any] = {"holderIdentity": "hami_1", "leaseDurationSeconds": 15, "leaseTransitions": 0}
 
@@ -171,5 +172,5 @@ async def test_the_lease_that_is_followed_is_no_rival(empty: Site) -> None:
 
 
 def read_metric(site: Site, where: str) -> float:
-    (series,) = [one for one in site.process.parts.series() if one.name == "gpuloom_rival_leases"]
+    (series,) = [one for one in list_series(site.process.parts) if one.name == "gpuloom_rival_leases"]
     return dict(filter(None, series.samples()))[(where,)]
