@@ -24,14 +24,13 @@ from gpuloom.scheduler.filter.deferred import DeferredWork, ImmediateWork
 from gpuloom.scheduler.filter.verb import FilterVerb
 from gpuloom.scheduler.groups.cleanup import GroupCleanup
 from gpuloom.scheduler.http.routes import Routes
-from gpuloom.scheduler.http.timing import CallTimer
+from gpuloom.scheduler.http.timing import Latencies
 from gpuloom.scheduler.http.webhook import WebhookEndpoint
 from gpuloom.scheduler.leadership.gate import LeadershipGate
 from gpuloom.scheduler.leadership.rivals import RivalLeases
 from gpuloom.scheduler.leadership.rivalwatch import RivalLeaseWatch
 from gpuloom.scheduler.leadership.rolelabel import RoleLabels
 from gpuloom.scheduler.metrics.cards import CardMetrics
-from gpuloom.scheduler.metrics.series import Latencies
 from gpuloom.scheduler.nodes.handler import NodeHandler
 from gpuloom.scheduler.nodes.handshakes import HandshakeWriter
 from gpuloom.scheduler.nodes.resync import NodeResync
@@ -190,7 +189,7 @@ class Parts:
         self.aside = Aside()
         # Apart, so that nobody who fills in forms keeps reviews waiting.
         self.manifests = Aside(most_waiting=4)
-        self.webhook = WebhookEndpoint(self._make_review(), self.aside, CallTimer(self.latencies, "webhook"))
+        self.webhook = WebhookEndpoint(self._make_review(), self.aside, self.latencies)
         self.rights = Rights(self.client.with_own_budget())
         self.doors = Doors()
 
