@@ -12,7 +12,6 @@ from gpuloom.kube import EventRecorder, KubeClient
 from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.http.server import Certificates, Urls, open_certificates, serve
-from gpuloom.scheduler.metrics.process import make_scraper
 from gpuloom.scheduler.observer import NOBODY, ProcessObserver
 from gpuloom.scheduler.parts import Parts
 from gpuloom.scheduler.settings import SchedulerSettings
@@ -78,8 +77,7 @@ class SchedulerProcess:
             stack.push_async_callback(parts.aside.close)
             stack.push_async_callback(parts.manifests.close)
             callers = parts.doors.callers = _find_callers(self.settings, presented, self._clocks)
-            scrape = make_scraper(parts, presented)
-            self.urls = await serve(stack, self.settings, parts.routes(), scrape, presented, parts.doors, parts.rights)
+            self.urls = await serve(stack, parts, presented)
             # The first thing to happen at the end: nobody who waits keeps the listeners from closing.
             stack.callback(parts.gate.stop)
             flows = parts.flows() + [one.run() for one in (certificates, callers) if one]
