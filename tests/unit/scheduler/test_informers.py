@@ -73,11 +73,11 @@ class Noting:
         return item
 
     def __getattr__(self, name: str) -> Any:
-        def note(*told: Any) -> Any:
-            self.told += [f"{name} {one.metadata.name}" for one in told if hasattr(one, "metadata")] or [name]
+        def note(*told: Any) -> None:
+            each = [one for some in told for one in (some if isinstance(some, list) else [some])]
+            self.told += [f"{name} {one.metadata.name}" for one in each if hasattr(one, "metadata")] or [name]
             if "apply last" in self.told:
                 self.wanted.set()
-            return told[0] if name == "stand_in" else None
 
         return note
 
@@ -110,7 +110,7 @@ async def watch(answer: Answer, pods: Any, quotas: Any, wanted: asyncio.Event, o
     ("plural", "told"),
     [
         ("/pods", ["begin_list", "take_unreadable bad", "end_list", "take_unreadable worse", "apply last"]),
-        ("/resourcequotas", ["stand_in bad", "take_unreadable worse", "apply last"]),
+        ("/resourcequotas", ["replace bad", "take_unreadable worse", "apply last"]),
     ],
 )
 async def test_what_cannot_be_read_is_told_in_lists_and_as_a_change(plural: str, told: list[str]) -> None:

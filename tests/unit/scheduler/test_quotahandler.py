@@ -65,7 +65,7 @@ def test_a_quota_that_could_never_be_read_allows_nothing_in_its_namespace() -> N
 def test_a_quota_that_stands_unreadable_in_a_list_is_not_gone() -> None:
     scene = Scene()
     scene.apply("4000")
-    scene.watch.replace([scene.watch.stand_in(UNREADABLE)])
+    scene.watch.replace([], [UNREADABLE])
     assert scene.left() == 4000
 
 

@@ -32,7 +32,7 @@ from gpuloom.scheduler.watch.budgets import BudgetHandler
 from gpuloom.scheduler.watch.quotas import QuotaHandler
 from gpuloom.scheduler.watch.skip import skip_on_error
 from gpuloom.wire.hostpods import HostPod
-from gpuloom.wire.objects import KubeObject, Node, ResourceQuota
+from gpuloom.wire.objects import KubeObject, Node
 
 LONGEST_PAUSE_S = 5.0
 """What happened while the API server was away is known so soon after it is back; few watch."""
@@ -68,13 +68,13 @@ class _ChangeHandler(Protocol[_Object_contra]):
 class _WholeList(Generic[_O]):
     """Takes a list when it is complete: its objects, and those that stand in it and cannot be read.
 
+    shorten  returns what is kept of an object until then: each may be very long
     begin    is called when the list begins
-    shorten  returns what is kept of an object until then
     """
 
     take: Callable[[list[_O], list[Unreadable]], None]
+    shorten: Callable[[_O], _O]
     begin: Callable[[], None] = lambda: None
-    shorten: Callable[[_O], _O] = lambda item: item
     items: list[_O] = field(default_factory=list)
     unreadable: list[Unreadable] = field(default_factory=list)
 
@@ -139,36 +139,35 @@ class Informers:
             await asyncio.gather(again, *follows, return_exceptions=True)
 
     def _follows(self) -> tuple[Coroutine[Any, Any, None], ...]:
+        quotas = self.quotas
         follows = (
             self._follow(HOST_PODS, self._pod_list(), self.pods),
-            self._follow(RESOURCE_QUOTAS, self._quota_list(), self.quotas),
+            self._follow(RESOURCE_QUOTAS, self._whole(RESOURCE_QUOTAS, quotas.replace, quotas.shorten), quotas),
             self._follow(NODES, self._whole(NODES, self._replace_nodes), _NodeChangeHandler(self.nodes, self.locks)),
         )
         if self.budgets is None:
             return follows
-        listing = _WholeList(self.budgets.replace, shorten=self.budgets.shorten)
+        listing = _WholeList(self.budgets.replace, self.budgets.shorten)
         return *follows, self._follow(DISRUPTION_BUDGETS, listing, self.budgets)
 
     def _pod_list(self) -> "_ListHandler[HostPod]":
         """Either way what is older than the list is what was known when it began."""
         if not self.observer.takes_lists:
             return self.pods
-        whole = self._whole(HOST_PODS, self._replace_pods)
-        whole.begin, whole.shorten = self.pods.begin_list, self.pods.shorten
-        return whole
+        return self._whole(HOST_PODS, self._replace_pods, self.pods.shorten, self.pods.begin_list)
 
-    def _quota_list(self) -> "_WholeList[ResourceQuota]":
-        """Quotas are kept short from the start, because each may be very long."""
-        whole = self._whole(RESOURCE_QUOTAS, self._replace_quotas)
-        whole.shorten = self.quotas.shorten
-        return whole
-
-    def _whole(self, resource: Resource[_O], replace: Callable[[list[_O], list[Unreadable]], None]) -> "_WholeList[_O]":
+    def _whole(
+        self,
+        resource: Resource[_O],
+        replace: Callable[[list[_O], list[Unreadable]], None],
+        shorten: Callable[[_O], _O] = lambda item: item,
+        begin: Callable[[], None] = lambda: None,
+    ) -> "_WholeList[_O]":
         def take(items: list[_O], unreadable: list[Unreadable]) -> None:
             replace(items, unreadable)
             self.observer.on_list(resource.kind, items, [one.metadata for one in unreadable])
 
-        return _WholeList(take)
+        return _WholeList(take, shorten, begin)
 
     async def _follow(self, resource: Resource[_O], listing: "_ListHandler[_O]", handler: "_ChangeHandler[_O]") -> None:
         reflector: Reflector[_O] | None = self.reflectors.get(resource.plural)
@@ -220,9 +219,6 @@ class Informers:
         for one in unreadable:
             skip_on_error(self.pods.take_unreadable, one)
         self.pods.end_list()
-
-    def _replace_quotas(self, quotas: list[ResourceQuota], unreadable: list[Unreadable]) -> None:
-        self.quotas.replace([*quotas, *map(self.quotas.stand_in, unreadable)])
 
     def _replace_nodes(self, nodes: list[Node], unreadable: list[Unreadable]) -> None:
         kept = [node for one in unreadable if (node := self.nodes.find(one.metadata.name))]

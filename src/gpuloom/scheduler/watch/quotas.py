@@ -43,9 +43,9 @@ class QuotaHandler:
         limits = keep_limits(quota.spec.hard, self._quotas.resources)
         return ResourceQuota(metadata, ResourceQuotaSpec(limits or None))
 
-    def replace(self, quotas: Iterable[ResourceQuota]) -> None:
+    def replace(self, quotas: Iterable[ResourceQuota], unreadable: Iterable[Unreadable] = ()) -> None:
         """Take a complete list: quotas that are not in it are gone."""
-        listed = {(quota.namespace, quota.name): quota for quota in quotas}
+        listed = {(quota.namespace, quota.name): quota for quota in (*quotas, *map(self._stand_in, unreadable))}
         for key in self._known.keys() - listed.keys():
             self.delete(self._known[key])
         for quota in listed.values():
@@ -63,9 +63,9 @@ class QuotaHandler:
 
     def take_unreadable(self, found: Unreadable) -> None:
         """Take a quota that is there and cannot be read."""
-        self.apply(self.stand_in(found))
+        self.apply(self._stand_in(found))
 
-    def stand_in(self, found: Unreadable) -> ResourceQuota:
+    def _stand_in(self, found: Unreadable) -> ResourceQuota:
         """Return what counts in place of a quota that cannot be read: what was known of it, else nothing is allowed."""
         known = self._known.get((found.metadata.namespace, found.metadata.name))
         if known is not None or not self._closes:
