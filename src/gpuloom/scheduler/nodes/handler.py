@@ -11,7 +11,7 @@ import structlog
 from gpuloom.model.nodecards import NodeCards
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.nodes.handshakes import HandshakeWriter
-from gpuloom.scheduler.nodes.health import HandshakeAction, HealthHistory, Observation, check_health
+from gpuloom.scheduler.nodes.health import NOTHING_SEEN, HandshakeAction, HealthHistory, Observation, check_health
 from gpuloom.scheduler.nodes.missingcards import explain_missing_cards, explain_no_vendor, is_selected
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.timeslice import TimeSlice
@@ -142,7 +142,7 @@ class NodeHandler:
         if profile is None:
             return explain_no_vendor(node, self._selector)
         observation = self._observe(node, profile, is_used=False) if node else Observation("", None, 0, is_used=False)
-        history = self._histories.get(name, {}).get(profile.word, HealthHistory())
+        history = self._histories.get(name, {}).get(profile.word, NOTHING_SEEN)
         return explain_missing_cards(node, observation, history, profile, self._selector)
 
     def silent(self) -> Iterator[tuple[str, str] | None]:
@@ -167,7 +167,7 @@ class NodeHandler:
             is_registered = self._state.cluster.registered(node.name, word) is not None
             result = check_health(
                 self._observe(node, profile, is_used=is_registered),
-                histories.get(word, HealthHistory()),
+                histories.get(word, NOTHING_SEEN),
                 self._clocks.now(),
                 rules,
                 self._state.settings.handshake_probe,
