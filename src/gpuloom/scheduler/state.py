@@ -1,6 +1,6 @@
 """What the scheduler process knows: one value, changed only between awaits of the one event loop.
 
-Its parts live for different times. Most users need one or two of them only, and get no more.
+Its parts live for different times; who needs only one or two of them gets no more.
 """
 
 from gpuloom.engine.decision.nominated import NominationScheduler
@@ -24,17 +24,17 @@ from gpuloom.vendors.profile import Profile
 class SchedulerState:
     """Cards and reservations, the objects that watches have shown, and what is on its way.
 
-    charge   whether this process is the one that decides
-    cluster  cards and reservations; ``pod_scheduler`` decides over them
-    decider  decides for pods, and leaves those room that are nominated
-    shown    pods, nodes and budgets, as watches have shown them
-    waiting  pods that fit nowhere
-    offers   the nodes that pods were offered last, where kube-scheduler chooses among them
-    groups   what was filtered and bound last of pods that start together
-    binds    bindings that are sent, and pods whose device plugin is not done
+    charge       whether this process is the one that decides
+    cluster      cards and reservations; ``pod_scheduler`` decides over them
+    decider      decides for pods, and leaves those room that are nominated
+    shown        pods, nodes and budgets, as watches have shown them
+    waiting      pods that fit nowhere
+    offers       the nodes that pods were offered last, where kube-scheduler chooses among them
+    groups       what was filtered and bound last of pods that start together
+    binds        bindings that are sent, and pods whose device plugin is not done
     nominations  pods for which room is being made
-    promised  nodes on which kube-scheduler may evict others for pods with cards
-    decisions  those made last, for people
+    promised     nodes on which kube-scheduler may evict others for pods with cards
+    decisions    those made last, for people
     """
 
     def __init__(self, settings: SchedulerSettings) -> None:
