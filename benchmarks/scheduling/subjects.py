@@ -15,7 +15,7 @@ from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.filtering.candidates import Candidates
 from gpuloom.engine.request.demand import Demand
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
-from gpuloom.scheduler.parts import Parts, assemble
+from gpuloom.scheduler.parts import Parts
 from gpuloom.scheduler.recording.replayclient import ReplayClient, ReplayRecorder
 from gpuloom.scheduler.recording.replayclock import ReplayClock
 from gpuloom.scheduler.settings import SchedulerSettings
@@ -28,7 +28,7 @@ def make_parts(settings: SchedulerSettings | None = None) -> Parts:
     """Make the parts of a scheduler process that knows no objects yet; its writes go nowhere."""
     clock, client = ReplayClock(), ReplayClient()
     clock.set(NOW)
-    return assemble(settings or SchedulerSettings(), client, clock.clocks, ReplayRecorder(client))
+    return Parts(settings or SchedulerSettings(), client, clock.clocks, ReplayRecorder(client))
 
 
 def make_subject(objects: ClusterObjects) -> "Subject":
@@ -66,7 +66,7 @@ class Subject:
 
     def read_demand(self, pod: Json) -> Demand:
         """Read what a pod asks for."""
-        return self.parts.state.read_demands(msgspec.convert(pod, Pod))["NVIDIA"]
+        return self.parts.state.settings.read_demands(msgspec.convert(pod, Pod))["NVIDIA"]
 
     def decide(self, demand: Demand, candidates: Candidates) -> str | None:
         """Decide and reserve: the measured part of a call. Returns the node."""

@@ -104,7 +104,7 @@ class Caller:
         """Make a pod and read what it asks for."""
         made = make_pod(next(self.numbers), *kind.asked, containers=kind.containers, cards=kind.cards, variant=variant)
         pod = msgspec.convert(made, Pod)
-        return pod.metadata.uid, self._state.read_demands(pod)
+        return pod.metadata.uid, self._state.settings.read_demands(pod)
 
     def decide(self, uid: str, demands: Demands) -> Paged:
         """Decide and reserve."""

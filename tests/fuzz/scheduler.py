@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 from gpuloom.engine.state.budgets import Budgets
 from gpuloom.scheduler.admission.review import review_pod
 from gpuloom.scheduler.metrics.exposition import write_exposition
+from gpuloom.scheduler.metrics.process import list_series
 from gpuloom.scheduler.parts import Parts
 from gpuloom.scheduler.recording.errors import LineError
 from gpuloom.scheduler.recording.flags import read_settings
@@ -93,7 +94,7 @@ class Stage:
 
     def show(self) -> None:
         """Write all metrics."""
-        self._loop.run_until_complete(_drain(write_exposition(self.parts.series(), CollectorRegistry())))
+        self._loop.run_until_complete(_drain(write_exposition(list_series(self.parts), CollectorRegistry())))
 
 
 @lru_cache(1)

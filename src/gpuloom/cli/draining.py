@@ -59,12 +59,12 @@ async def plan_drain(client: KubeClient, node: str, card: str, pods: Sequence[Fu
     if not pods:
         return DrainPlan(card=card, node=node, pods=())
     source = await (await read_objects(client, "")).source()
-    take_written(source.state, source.state.pods.values(), int(time.time()))
+    take_written(source.state, source.state.shown.pods.values(), int(time.time()))
     ordered = sorted(pods, key=lambda pod: (pod.metadata.creation_timestamp or "", pod.full_name))
     moving, said = [], dict[str, Move]()
     for pod in ordered:
         try:
-            demands = source.state.read_demands(pod)
+            demands = source.state.settings.read_demands(pod)
         except PolicyError as error:
             said[pod.metadata.uid] = _stay(pod, f"cannot be placed: {error}")
             continue

@@ -6,8 +6,9 @@ from typing import Any, TypeVar
 
 from gpuloom.kube.client import WRITE_DEADLINE_S, KubeClient
 from gpuloom.kube.errors import ApiError, ConflictError
-from gpuloom.kube.resources import Resource, T
+from gpuloom.kube.resources import PODS, Resource, T
 from gpuloom.kube.transport import go_on
+from gpuloom.wire.objects import Pod
 
 Sleep = Callable[[float], Awaitable[None]]
 """Waits for the given number of seconds."""
@@ -47,26 +48,25 @@ async def change_annotations(
     return await insist(swap, sleep)
 
 
-async def patch_same(
+async def patch_pod(
     client: KubeClient,
-    resource: Resource[T],
-    seen: T,
+    pod: Pod,
     body: Mapping[str, Any],
     recheck: Callable[[], None] = go_on,
     *,
     subresource: str = "",
-) -> T:
-    """Merge ``body`` into exactly this object, whatever its version; ``recheck`` is called right before.
+) -> Pod:
+    """Merge ``body`` into exactly this pod, whatever its version; ``recheck`` is called right before.
 
-    Raises ApiError (422 when another object has the name by now), and what ``recheck`` raises.
+    Raises ApiError (422 when another pod has the name by now), and what ``recheck`` raises.
     """
     return await client.patch(
-        resource,
-        seen.name,
+        PODS,
+        pod.name,
         body,
-        namespace=seen.namespace,
+        namespace=pod.namespace,
         subresource=subresource,
-        uid=seen.metadata.uid,
+        uid=pod.metadata.uid,
         timeout_s=WRITE_DEADLINE_S,
         recheck=recheck,
     )

@@ -1,21 +1,9 @@
 """Events on pods."""
 
-from typing import Literal
-
-from gpuloom.kube.recorder import EventRecorder, Message
+from gpuloom.kube.recorder import EventKind, EventRecorder, Message, Subject
 from gpuloom.wire.objects import Pod
 
 
-def record(
-    recorder: EventRecorder, pod: Pod, kind: Literal["Normal", "Warning"], reason: str, message: Message
-) -> None:
+def record(recorder: EventRecorder, pod: Pod, kind: EventKind, reason: str, message: Message) -> None:
     """Record an event on a pod; never blocks."""
-    recorder.record(
-        kind="Pod",
-        namespace=pod.namespace,
-        name=pod.name,
-        uid=pod.metadata.uid,
-        type=kind,
-        reason=reason,
-        message=message,
-    )
+    recorder.record(Subject("Pod", pod.namespace, pod.name, pod.metadata.uid), kind, reason, message)

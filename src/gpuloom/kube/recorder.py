@@ -27,6 +27,7 @@ QUEUE_UNTOLD = 256
 """Most waiting notes whose text is not made yet: what it is made from may be large."""
 Message = str | Callable[[], str]
 """The text, or a function that makes it when the event is written."""
+EventKind = Literal["Normal", "Warning"]
 PACES = {"Warning": RateLimit(100, 100), "Normal": RateLimit(20, 50)}
 """How fast events are written: events must not slow down what they report, Normal ones least of all."""
 _WAY_S = 0.1
@@ -39,8 +40,8 @@ _NAME_BYTES = 253
 _log = structlog.get_logger(__name__)
 
 
-class _Subject(msgspec.Struct, frozen=True, gc=False):
-    """The object that an event is about."""
+class Subject(msgspec.Struct, frozen=True, gc=False):
+    """The object of the core group that an event is about; ``namespace`` is empty for cluster-wide ones."""
 
     kind: str
     namespace: str
@@ -49,13 +50,14 @@ class _Subject(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def full_name(self) -> str:
+        """``namespace/name`` of the object."""
         return f"{self.namespace}/{self.name}"
 
 
 class _Note(msgspec.Struct, frozen=True, gc=False):
     """What is said about a subject; equal notes become one event with a count."""
 
-    subject: _Subject
+    subject: Subject
     type: str
     reason: str
     message: Message
@@ -120,7 +122,7 @@ class EventRecorder:
         self._paces = {kind: RateLimiter(limit, sleep=sleep, monotonic_s=monotonic_s) for kind, limit in PACES.items()}
         # By the digest of what they say.
         self._written: OrderedDict[bytes, _Written] = OrderedDict()
-        self._allowances: OrderedDict[_Subject, _Allowance] = OrderedDict()
+        self._allowances: OrderedDict[Subject, _Allowance] = OrderedDict()
         self._work = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -147,29 +149,18 @@ class EventRecorder:
                 self.dropped += sum(pending.count for pending in queue.values())
                 queue.clear()
 
-    def record(
-        self,
-        *,
-        kind: str,
-        namespace: str,
-        name: str,
-        uid: str,
-        type: Literal["Normal", "Warning"],  # noqa: A002 - the event's own word
-        reason: str,
-        message: Message,
-    ) -> None:
-        """Note an event about an object of the core group; never blocks, never raises.
+    def record(self, subject: Subject, kind: EventKind, reason: str, message: Message) -> None:
+        """Note an event about an object; never blocks, never raises.
 
-        ``namespace`` is empty for cluster-wide objects. ``message`` is cut to 1,024 bytes. It may be a function, which
-        is called when the event is written: for texts that are costly to make and that may be dropped.
+        ``message`` is cut to 1,024 bytes. It may be a function, which is called when the event is written: for texts
+        that are costly to make and that may be dropped.
         """
-        subject = _Subject(kind, namespace, name, uid)
         if self._closed or not self._allow(subject):
             self.dropped += 1
             return
-        note = _Note(subject, type, reason, cut(message, MESSAGE_BYTES) if isinstance(message, str) else message)
+        note = _Note(subject, kind, reason, cut(message, MESSAGE_BYTES) if isinstance(message, str) else message)
         now = self._now()
-        queue = self._queues[type]
+        queue = self._queues[kind]
         pending = queue.get(note)
         if pending is not None:
             pending.count += 1
@@ -179,7 +170,7 @@ class EventRecorder:
         else:
             if callable(message):
                 self._untold += 1
-                self._late[uid, reason] = note
+                self._late[subject.uid, reason] = note
             queue[note] = _Pending(1, now, now)
             self._idle.clear()
             self._work.set()
@@ -194,7 +185,7 @@ class EventRecorder:
         """Wait until everything noted so far is written or has failed."""
         await self._idle.wait()
 
-    def _allow(self, subject: _Subject) -> bool:
+    def _allow(self, subject: Subject) -> bool:
         now_s = self._monotonic_s()
         allowance = self._allowances.setdefault(subject, _Allowance(_BURST, now_s))
         self._allowances.move_to_end(subject)
@@ -329,7 +320,7 @@ def cut(text: str, limit_bytes: int) -> str:
     return text.encode(errors="replace")[:limit_bytes].decode(errors="ignore")
 
 
-def _namespace(subject: _Subject) -> str:
+def _namespace(subject: Subject) -> str:
     return subject.namespace or "default"
 
 

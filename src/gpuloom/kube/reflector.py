@@ -105,12 +105,12 @@ class _Identified(KubeStruct, frozen=True):
 
 
 class Reflector(Generic[T]):
-    """Follows the objects of one kind; :meth:`events` is read by one consumer.
+    """Follows the objects of one kind; :meth:`events` is read by one consumer, and begins anew with each call.
 
     Public counters: ``changes`` (reported by watches), ``relists`` and ``reconnects`` (lists and watches after the
     first), ``failures`` (tries after which it waited), ``bad_objects`` (that cannot be read). ``last_event_s`` is the
     monotonic time of the last sign of life, ``None`` before any. ``synced`` turns true when the consumer has taken the
-    first complete list, and stays so.
+    first complete list, and stays so. Counters go on when events begin anew.
     """
 
     def __init__(
@@ -145,7 +145,9 @@ class Reflector(Generic[T]):
 
     async def events(self) -> AsyncGenerator[ReflectorEvent[T], None]:
         """Yield events for ever; close it with ``aclosing``, or cancel the task that reads it."""
-        self._version = ""
+        self._version, self.last_event_s, self.synced = "", None, False
+        self._backoff.reset()
+        self._may_hurry = True
         while True:
             try:
                 if not self._version:

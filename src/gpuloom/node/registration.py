@@ -8,7 +8,7 @@ import structlog
 
 from gpuloom.kube.client import KubeClient
 from gpuloom.kube.errors import ApiError
-from gpuloom.kube.recorder import EventRecorder
+from gpuloom.kube.recorder import EventRecorder, Subject
 from gpuloom.kube.resources import NODES
 from gpuloom.node.clock import Sleep, finish_first
 from gpuloom.node.errors import CardReadError
@@ -145,16 +145,11 @@ class NodeRegistration:
         self._reported = self._asymmetries
         for found in new:
             self._events.record(
-                kind="Node",
-                namespace="",
-                name=node.name,
-                uid=node.metadata.uid,
-                type="Warning",
-                reason="AsymmetricGPUP2PLink",
-                message=(
-                    f"card {found.one.uuid} sees {found.links} NVLinks to {found.other.uuid}, which sees "
-                    f"{found.links_back} back: the pair is scored 0; check the links with nvidia-smi nvlink --status"
-                ),
+                Subject("Node", "", node.name, node.metadata.uid),
+                "Warning",
+                "AsymmetricGPUP2PLink",
+                f"card {found.one.uuid} sees {found.links} NVLinks to {found.other.uuid}, which sees "
+                f"{found.links_back} back: the pair is scored 0; check the links with nvidia-smi nvlink --status",
             )
 
 

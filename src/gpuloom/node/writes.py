@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Mapping
 
-from gpuloom.kube.annotations import Annotations, change_annotations, insist, patch_same, swap_annotations
+from gpuloom.kube.annotations import Annotations, change_annotations, insist, patch_pod, swap_annotations
 from gpuloom.kube.client import KubeClient
 from gpuloom.kube.errors import ApiError, ConflictError
-from gpuloom.kube.resources import FULL_PODS, NODES, PODS
+from gpuloom.kube.resources import FULL_PODS, NODES
 from gpuloom.node.clock import Sleep
 from gpuloom.node.errors import AllocationError
 from gpuloom.wire import keys
@@ -35,7 +35,7 @@ async def patch_pod_annotations(client: KubeClient, pod: Pod, annotations: Mappi
     body = {"metadata": {"annotations": dict(annotations)}}
 
     async def patch() -> None:
-        await patch_same(client, PODS, pod, body)
+        await patch_pod(client, pod, body)
 
     await insist(patch, sleep)
 

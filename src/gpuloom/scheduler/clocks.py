@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -24,6 +24,13 @@ class Clocks:
     def unix(self) -> int:
         """Seconds since 1970, as annotations carry them."""
         return int(self.now().timestamp())
+
+    async def every(self, period_s: float, act: Callable[[], Awaitable[None] | None]) -> None:
+        """Act again and again until cancelled, each time after a pause."""
+        while True:
+            await self.sleep(period_s)
+            if (acting := act()) is not None:
+                await acting
 
     async def wait(self, event: asyncio.Event, timeout_s: float) -> None:
         """Wait until the event is set, or until the time is over."""

@@ -1,7 +1,6 @@
 """What observes a running process, its input and its answers: a recorder."""
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Protocol
 
 from gpuloom.engine.scoring.fragmentation.pod_mix import PodMix
 from gpuloom.engine.state.nominations import Nomination
@@ -19,8 +18,15 @@ PreemptCall = Callable[[PreemptionArgs], Awaitable[Mapping[str, NodeVictims]]]
 ReviewCall = Callable[[Review], Verdict]
 
 
-class ProcessObserver(Protocol):
-    """Is told of objects when they are applied, and wraps calls. Nothing here may raise, block or change anything."""
+class ProcessObserver:
+    """Is told of objects when they are applied, and wraps calls; this one does nothing with it.
+
+    Nothing in it may raise, block or change anything.
+
+    takes_lists  whether it wants a list of pods at once; else they are taken one by one, because there are very many
+    """
+
+    takes_lists = False
 
     def on_list(self, kind: str, items: Iterable[KubeObject], unreadable: Iterable[ObjectMeta] = ()) -> None:
         """Take all objects of a kind; those known before are gone that are neither among them nor unreadable now."""
@@ -48,12 +54,19 @@ class ProcessObserver(Protocol):
 
     def wrap_filter(self, verb: FilterVerb) -> FilterCall:
         """Wrap the filter call."""
+        return verb.filter
 
     def wrap_prioritize(self, call: PrioritizeCall) -> PrioritizeCall:
         """Wrap the prioritize call."""
+        return call
 
     def wrap_bind(self, call: BindCall) -> BindCall:
         """Wrap the bind call."""
+        return call
 
     def wrap_review(self, call: ReviewCall) -> ReviewCall:
         """Wrap the webhook."""
+        return call
+
+
+NOBODY = ProcessObserver()

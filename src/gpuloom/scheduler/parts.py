@@ -1,7 +1,6 @@
 """The parts of a scheduler process and how they know each other. Nothing runs here: the process starts them."""
 
-from collections.abc import Callable, Coroutine, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from gpuloom.engine.decision.event_messages import MESSAGE_LIMIT_BYTES, NO_LIMIT_BYTES
@@ -25,20 +24,17 @@ from gpuloom.scheduler.filter.deferred import DeferredWork, ImmediateWork
 from gpuloom.scheduler.filter.verb import FilterVerb
 from gpuloom.scheduler.groups.cleanup import GroupCleanup
 from gpuloom.scheduler.http.routes import Routes
-from gpuloom.scheduler.http.timing import CallTimer
+from gpuloom.scheduler.http.timing import Latencies
 from gpuloom.scheduler.http.webhook import WebhookEndpoint
 from gpuloom.scheduler.leadership.gate import LeadershipGate
 from gpuloom.scheduler.leadership.rivals import RivalLeases
 from gpuloom.scheduler.leadership.rivalwatch import RivalLeaseWatch
 from gpuloom.scheduler.leadership.rolelabel import RoleLabels
 from gpuloom.scheduler.metrics.cards import CardMetrics
-from gpuloom.scheduler.metrics.exposition import write_exposition
-from gpuloom.scheduler.metrics.process import ProcessMetrics, count_moves, count_preemptions, count_rivals
-from gpuloom.scheduler.metrics.series import Latencies, Series, build_info
 from gpuloom.scheduler.nodes.handler import NodeHandler
 from gpuloom.scheduler.nodes.handshakes import HandshakeWriter
 from gpuloom.scheduler.nodes.resync import NodeResync
-from gpuloom.scheduler.observer import ProcessObserver
+from gpuloom.scheduler.observer import NOBODY, ProcessObserver, ReviewCall
 from gpuloom.scheduler.outlook.keeper import OutlookKeeper
 from gpuloom.scheduler.pods.byannotation import PodHandlerByAnnotation
 from gpuloom.scheduler.pods.cleanup import ReservationCleanup
@@ -55,61 +51,168 @@ from gpuloom.scheduler.watch.informers import Informers
 from gpuloom.scheduler.watch.quotas import QuotaHandler
 from gpuloom.serving.aside import Aside
 from gpuloom.serving.callers import Doors
-from gpuloom.serving.connections import Handler
-from gpuloom.serving.presented import Presented
 from gpuloom.serving.rights import Rights
-from gpuloom.serving.scrapes import Scrapes
 from gpuloom.wire.admission import Review, Verdict
 
 
-@dataclass(frozen=True, slots=True)
 class Parts:
-    """One of each, over one state."""
+    """One of each, over one state; made in this order, because each knows only what is made before it."""
 
-    client: KubeClient
-    clocks: Clocks
-    state: SchedulerState
-    recorder: EventRecorder
-    deferred: DeferredWork
-    locks: NodeLocks
-    bind_verb: BindVerb
-    mover: ReservationMover
-    labeller: PodLabeller
-    outlook: OutlookKeeper
-    handshakes: HandshakeWriter
-    node_resync: NodeResync
-    cleanup: ReservationCleanup
-    informers: Informers
-    filter_verb: FilterVerb
-    pods: PodHandler
-    nodes: NodeHandler
-    quotas: QuotaHandler
-    preemption: PreemptionFlow
-    preempt_verb: PreemptVerb
-    partly_offered: PartlyOffered
-    refused: RefusedPodEvents
-    defragmenter: Defragmenter
-    gate: LeadershipGate
-    rivals: RivalLeases
-    cards: CardMetrics
-    latencies: Latencies
-    aside: Aside
-    manifests: Aside
-    webhook: WebhookEndpoint
-    rights: Rights
-    doors: Doors
-    observer: ProcessObserver | None
+    def __init__(
+        self,
+        settings: SchedulerSettings,
+        client: KubeClient,
+        clocks: Clocks,
+        recorder: EventRecorder | None = None,
+        make_observer: Callable[[SchedulerState], ProcessObserver] = (lambda _: NOBODY),
+    ) -> None:
+        """Put a process together; without ``recorder`` its events go to the API server, cut to what that takes.
+
+        To a ``recorder`` they go all and in full, and before the reply that they belong to.
+        """
+        self.settings, self.client, self.clocks = settings, client, clocks
+        self.state = SchedulerState(settings)
+        self.observer = make_observer(self.state)
+        self.latencies = Latencies()
+        self.outlook = OutlookKeeper(self.state, clocks, self.observer.on_outlook)
+        self.attempts = PreemptionAttempts(settings.preemption == "on", self.state.nominations)
+        self.partly_offered = PartlyOffered()
+        if recorder is None:
+            self.recorder = self._make_recorder()
+            self._make_filter(DeferredWork(), PERIOD_S, MESSAGE_LIMIT_BYTES)
+        else:
+            self.recorder = recorder
+            self._make_filter(ImmediateWork(), 0.0, NO_LIMIT_BYTES)
+        self._make_bind()
+        self._make_node_loop()
+        self._make_watches()
+        self._make_leadership()
+        self._make_preemption()
+        self._make_doors()
+
+    def _make_recorder(self) -> EventRecorder:
+        """Make what writes events when nothing more urgent is to do."""
+        return EventRecorder(
+            self.client.with_own_budget(),
+            self.settings.scheduler_name,
+            is_busy=lambda: bool(self.state.binds.binding) or self.latencies.is_busy,
+        )
+
+    def _make_filter(self, deferred: DeferredWork, period_s: float, event_bytes: int) -> None:
+        self.deferred = deferred
+        self.refused = RefusedPodEvents(self.recorder, self.clocks, period_s)
+        placer = PodPlacer(
+            self.state,
+            self.recorder,
+            self.clocks,
+            deferred,
+            self.attempts,
+            self.partly_offered,
+            self.refused,
+            self.outlook,
+            event_bytes,
+        )
+        self.filter_verb = FilterVerb(placer, self.client, self.state, self.recorder)
+
+    def _make_bind(self) -> None:
+        client, state, clocks = self.client, self.state, self.clocks
+        owner_check, unserved = LockOwnerCheck(client, state, clocks), state.binds.unserved
+        self.locks = NodeLocks(
+            client.with_own_budget(), self.settings, clocks, owner_check, unserved, state.shown.plugins
+        )
+        unserved.on_free = self.locks.wake_node
+        self.labeller = PodLabeller(client, state, clocks)
+        self.mover = ReservationMover(state, self.outlook, self.observer.on_moved)
+        self.bind_verb = BindVerb(
+            client.with_own_budget(), state, self.locks, self.recorder, clocks, self.labeller, self.mover
+        )
+        self.cleanup = ReservationCleanup(client, state, self.locks, clocks, self.observer)
+
+    def _make_node_loop(self) -> None:
+        self.handshakes = HandshakeWriter(self.client, self.state, self.clocks)
+        self.nodes = NodeHandler(self.state, self.handshakes, self.clocks)
+        role_labels = RoleLabels(self.client, self.settings, self.state.charge)
+        self.node_resync = NodeResync(
+            self.nodes, role_labels, self.clocks, self.settings.node_pass_interval_s, self.observer
+        )
+
+    def _make_watches(self) -> None:
+        state, settings = self.state, self.settings
+        pods = PodHandlerByAnnotation if settings.trust_annotations else PodHandler
+        self.pods = pods(state, self.clocks.monotonic)
+        closes = settings.unreadable == "close"
+        self.quotas = QuotaHandler(state.cluster.quotas, state.waiting.capacity_freed, closes=closes)
+        self.budgets = BudgetHandler(state.shown.budgets)
+        self.informers = Informers(
+            self.client,
+            self.pods,
+            self.nodes,
+            self.quotas,
+            self.locks,
+            note_listed=self._note_listed,
+            observer=self.observer,
+            budgets=self.budgets if settings.preemption == "on" else None,
+        )
+
+    def _note_listed(self) -> None:
+        self.gate.note_listed()
+
+    def _make_leadership(self) -> None:
+        settings = self.settings
+        own = settings.leader_elect_resource_namespace, settings.leader_elect_resource_name
+        self.rivals = RivalLeases(own, settings.rival_namespaces)
+        self.gate = LeadershipGate(
+            self.state,
+            self.clocks,
+            list_anew=self.informers.list_anew,
+            wake=self._notice_change,
+            rivals=self.rivals,
+            observer=self.observer,
+        )
+
+    def _notice_change(self) -> None:
+        """Let all see that this process is in charge now, or is not any more."""
+        self.locks.wake()
+        self.node_resync.trigger()
+
+    def _make_preemption(self) -> None:
+        client, state, clocks = self.client, self.state, self.clocks
+        self.preemption = PreemptionFlow(
+            client.with_own_budget(), state, self.attempts, self.recorder, clocks, self.budgets, self.observer
+        )
+        self.preempt_verb = PreemptVerb(state, self.attempts, self.preemption.finder, self.budgets)
+        self.defragmenter = Defragmenter(client.with_own_budget(), state, self.recorder, clocks)
+
+    def _make_doors(self) -> None:
+        """Make what answers calls besides those of kube-scheduler."""
+        self.cards = CardMetrics(self.state.cluster, self.state.shown, self.quotas)
+        self.aside = Aside()
+        # Apart, so that nobody who fills in forms keeps reviews waiting.
+        self.manifests = Aside(most_waiting=4)
+        self.webhook = WebhookEndpoint(self._make_review(), self.aside, self.latencies)
+        self.rights = Rights(self.client.with_own_budget())
+        self.doors = Doors()
+
+    def _make_review(self) -> ReviewCall:
+        """Make what answers reviews; what is doubtful or only wished is added to what is recorded."""
+        state, settings = self.state, self.settings
+        known, offers = Known(state.headroom, state.facts_of), ClusterOffers(state.cluster, state.shown)
+        review = self.observer.wrap_review(lambda one: review_pod(one, settings, known))
+
+        def review_and_warn(one: Review) -> Verdict:
+            verdict = add_preference(one, review(one), settings)
+            return add_warnings(one, verdict, settings, offers.cluster)
+
+        return review_and_warn
 
     def routes(self) -> Routes:
         """Make the HTTP handlers."""
-        observer, filter_call, bind_call = self.observer, self.filter_verb.filter, self.bind_verb.bind
-        prioritize = self.state.offers.prioritize
         return Routes(
-            settings=self.state.settings,
+            settings=self.settings,
             webhook=self.webhook,
-            filter=observer.wrap_filter(self.filter_verb) if observer else filter_call,
-            prioritize=observer.wrap_prioritize(prioritize) if observer else prioritize,
-            bind=observer.wrap_bind(bind_call) if observer else bind_call,
+            filter=self.observer.wrap_filter(self.filter_verb),
+            prioritize=self.observer.wrap_prioritize(self.state.offers.prioritize),
+            bind=self.observer.wrap_bind(self.bind_verb.bind),
             preempt=self.preempt_verb.preempt,
             wait_answerable=self.gate.wait_answerable,
             is_ready=lambda: self.gate.is_ready,
@@ -117,38 +220,10 @@ class Parts:
             rights=self.rights,
         )
 
-    def series(self, presented: Presented | None = None) -> Iterator[Series]:
-        """Give all metrics but those of the registry; ``presented`` is the server's certificate."""
-        yield build_info()
-        own = ProcessMetrics(
-            self.state,
-            self.clocks,
-            self.informers,
-            self.locks,
-            self.nodes,
-            self.recorder,
-            self.labeller,
-            self.cleanup,
-            self.pods.watchdog,
-            self.pods.foreign,
-            self.webhook,
-            self.doors,
-        )
-        yield from own.series(presented)
-        yield from count_preemptions(self.preemption.counts, self.state)
-        yield from count_moves(self.defragmenter.counts)
-        yield from count_rivals(self.rivals, self.clocks.monotonic)
-        for one in self.cards.series(legacy=self.state.settings.legacy_metrics):
-            yield one.with_zone()
-
-    def scraper(self, presented: Presented | None) -> Handler:
-        """Make what answers Prometheus."""
-        return Scrapes(lambda: write_exposition(self.series(presented), self.latencies.registry)).answer
-
     def flows(self) -> list[Coroutine[Any, Any, None]]:
         """Return what runs as long as the process does; none of them ends by itself."""
         requeuer = PodRequeuer(self.client, self.state, self.clocks)
-        settings, leases = self.state.settings, self.client.with_own_budget()
+        state, settings, leases = self.state, self.settings, self.client.with_own_budget()
         rivals = RivalLeaseWatch(settings, self.rivals, self.clocks, self.recorder, self.gate.check)
         follow_leases = [self.gate.run(leases), rivals.run(leases)] if settings.leader_elect else []
         return [
@@ -157,9 +232,11 @@ class Parts:
             self.node_resync.run(),
             self.cleanup.run(),
             GroupCleanup(self.state, self.clocks, self.observer).run(),
-            ClosedCardEvents(self.state, self.recorder, self.clocks).run(),
-            UnservedEvents(self.state, self.recorder, self.clocks).run(),
-            MistypedEvents(self.state, self.recorder, self.clocks).run(),
+            ClosedCardEvents(state.cluster, state.charge, self.recorder, self.clocks).run(),
+            UnservedEvents(
+                state.binds.unserved, settings.node_lock_timeout_s, state.charge, self.recorder, self.clocks
+            ).run(),
+            MistypedEvents(settings, state.shown, state.charge, self.recorder, self.clocks).run(),
             self.refused.run(),
             self.labeller.run(),
             self.outlook.run(),
@@ -170,111 +247,3 @@ class Parts:
             self.deferred.run(),
             *follow_leases,
         ]
-
-
-def assemble(
-    settings: SchedulerSettings,
-    client: KubeClient,
-    clocks: Clocks,
-    recorder: EventRecorder | None = None,
-    make_observer: Callable[[SchedulerState], ProcessObserver] | None = None,
-) -> Parts:
-    """Put a process together; without ``recorder`` its events go to the API server, cut to what that takes.
-
-    To a ``recorder`` they go all and in full, and before the reply that they belong to.
-    """
-    event_bytes, period_s = (MESSAGE_LIMIT_BYTES, PERIOD_S) if recorder is None else (NO_LIMIT_BYTES, 0.0)
-    state = SchedulerState(settings)
-    observer = make_observer(state) if make_observer else None
-    outlook = OutlookKeeper(state, clocks)
-    if observer is not None:
-        outlook.note = observer.on_outlook
-    latencies = Latencies()
-    owner_check = LockOwnerCheck(client, state, clocks)
-    locks = NodeLocks(client.with_own_budget(), settings, clocks, owner_check, state.unserved, state.plugins)
-    state.unserved.on_free = locks.wake_node
-    deferred = DeferredWork() if recorder is None else ImmediateWork()
-    recorder = recorder or EventRecorder(
-        client.with_own_budget(),
-        settings.scheduler_name,
-        is_busy=lambda: bool(state.binding) or latencies.is_busy,
-    )
-    labeller = PodLabeller(client, state, clocks)
-    mover = ReservationMover(state, outlook, observer.on_moved if observer else None)
-    attempts = PreemptionAttempts(settings.preemption == "on", state.nominations)
-    partly_offered = PartlyOffered()
-    refused = RefusedPodEvents(recorder, clocks, period_s)
-    placer = PodPlacer(state, recorder, clocks, deferred, attempts, partly_offered, refused, event_bytes, outlook)
-    handshakes = HandshakeWriter(client, state, clocks)
-    nodes = NodeHandler(state, handshakes, clocks)
-    quotas = QuotaHandler(state)
-    node_resync = NodeResync(state, nodes, RoleLabels(client, state), clocks, observer)
-
-    aside = Aside()
-
-    def review(one: Review) -> Verdict:
-        return review_pod(one, settings, Known(state.headroom, state.facts_of))
-
-    review_recorded = observer.wrap_review(review) if observer else review
-
-    offers = ClusterOffers(state)
-
-    def review_and_warn(one: Review) -> Verdict:
-        verdict = add_preference(one, review_recorded(one), settings)
-        return add_warnings(one, verdict, settings, offers.cluster)
-
-    def note_listed() -> None:
-        gate.note_listed()
-
-    def notice_change() -> None:
-        locks.wake()
-        node_resync.trigger()
-
-    pods = (PodHandlerByAnnotation if settings.trust_annotations else PodHandler)(state, clocks.monotonic)
-    budgets = BudgetHandler(state.budgets) if settings.preemption == "on" else None
-    informers = Informers(
-        client, pods, nodes, quotas, locks, note_listed=note_listed, observer=observer, budgets=budgets
-    )
-    rivals = RivalLeases(
-        (settings.leader_elect_resource_namespace, settings.leader_elect_resource_name), settings.rival_namespaces
-    )
-    gate = LeadershipGate(
-        settings, state, clocks, list_anew=informers.list_anew, wake=notice_change, rivals=rivals, observer=observer
-    )
-    preemption = PreemptionFlow(client.with_own_budget(), state, attempts, recorder, clocks, budgets, observer)
-    return Parts(
-        client=client,
-        clocks=clocks,
-        state=state,
-        recorder=recorder,
-        deferred=deferred,
-        locks=locks,
-        bind_verb=BindVerb(client.with_own_budget(), state, locks, recorder, clocks, labeller, mover),
-        mover=mover,
-        labeller=labeller,
-        outlook=outlook,
-        handshakes=handshakes,
-        node_resync=node_resync,
-        cleanup=ReservationCleanup(client, state, locks, clocks, observer),
-        informers=informers,
-        filter_verb=FilterVerb(placer, client, state, recorder),
-        pods=pods,
-        nodes=nodes,
-        quotas=quotas,
-        preemption=preemption,
-        preempt_verb=PreemptVerb(state, attempts, preemption.finder, budgets),
-        partly_offered=partly_offered,
-        refused=refused,
-        defragmenter=Defragmenter(client.with_own_budget(), state, recorder, clocks),
-        gate=gate,
-        rivals=rivals,
-        cards=CardMetrics(state, quotas),
-        latencies=latencies,
-        aside=aside,
-        # Apart, so that nobody who fills in forms keeps reviews waiting.
-        manifests=Aside(most_waiting=4),
-        webhook=WebhookEndpoint(review_and_warn, aside, CallTimer(latencies, "webhook")),
-        rights=Rights(client.with_own_budget()),
-        doors=Doors(),
-        observer=observer,
-    )

@@ -12,8 +12,8 @@ from gpuloom.kube import EventRecorder, KubeClient
 from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.http.server import Certificates, Urls, open_certificates, serve
-from gpuloom.scheduler.observer import ProcessObserver
-from gpuloom.scheduler.parts import Parts, assemble
+from gpuloom.scheduler.observer import NOBODY, ProcessObserver
+from gpuloom.scheduler.parts import Parts
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.serving.callers import Callers
@@ -32,13 +32,13 @@ class SchedulerProcess:
         *,
         clocks: Clocks | None = None,
         recorder: EventRecorder | None = None,
-        make_observer: Callable[[SchedulerState], ProcessObserver] | None = None,
+        make_observer: Callable[[SchedulerState], ProcessObserver] = (lambda _: NOBODY),
     ) -> None:
         self.settings = settings
         self.urls = Urls()
         self.certificates: Certificates | None = None
         self._clocks = clocks or Clocks()
-        self._parts = assemble(settings, client, self._clocks, recorder, make_observer)
+        self._parts = Parts(settings, client, self._clocks, recorder, make_observer)
         self._tasks: list[asyncio.Task[None]] = []
         self._stack = AsyncExitStack()
 
@@ -77,9 +77,7 @@ class SchedulerProcess:
             stack.push_async_callback(parts.aside.close)
             stack.push_async_callback(parts.manifests.close)
             callers = parts.doors.callers = _find_callers(self.settings, presented, self._clocks)
-            self.urls = await serve(
-                stack, self.settings, parts.routes(), parts.scraper(presented), presented, parts.doors, parts.rights
-            )
+            self.urls = await serve(stack, parts, presented)
             # The first thing to happen at the end: nobody who waits keeps the listeners from closing.
             stack.callback(parts.gate.stop)
             flows = parts.flows() + [one.run() for one in (certificates, callers) if one]

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 
+from gpuloom.engine.request.demand import Demands, asks_for_cards, read_demands
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.scoring.fragmentation.pod_mix import PodMix
 from gpuloom.scheduler.certificates.hosts import read_host
@@ -10,6 +11,7 @@ from gpuloom.scheduler.flags import SchedulerFlags
 from gpuloom.vendors.catalog import Catalog, load_default_profiles, make_catalog
 from gpuloom.vendors.owned import OwnedAnnotations, load_shipped_owned
 from gpuloom.vendors.profile import Profile
+from gpuloom.wire.objects import Pod
 
 
 class SettingsError(ValueError):
@@ -185,6 +187,17 @@ class SchedulerSettings(SchedulerFlags):
             quota_in_fit=self.quota_in_fit,
             topology_score_sign=self.topology_score_sign,
         )
+
+    def asks_for_cards(self, pod: Pod) -> bool:
+        """Tell whether a pod asks for cards at all."""
+        return asks_for_cards(pod, self.catalog)
+
+    def read_demands(self, pod: Pod) -> Demands:
+        """Read what a pod asks of each vendor, under the process's policies.
+
+        Raises PolicyError when a pod that asks for cards has weights that cannot be read, or wishes that are too long.
+        """
+        return read_demands(pod, self.catalog, self.options)
 
 
 def _read_list(text: str) -> frozenset[str]:

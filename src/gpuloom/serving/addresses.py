@@ -1,7 +1,8 @@
 """Where to listen, as flags say it."""
 
-import ipaddress
 from dataclasses import dataclass
+
+from gpuloom.kube.login import is_loopback
 
 
 class CannotServeError(Exception):
@@ -19,20 +20,12 @@ class Address:
     @property
     def is_loopback(self) -> bool:
         """Whether only this machine, or this pod, can connect."""
-        return self.host == "localhost" or is_loopback(self.host)
+        return is_loopback(self.host)
 
     def url(self, port: int, *, is_tls: bool) -> str:
         """Return the URL, with the port that was found."""
         host = f"[{self.host}]" if ":" in self.host else self.host or "127.0.0.1"
         return f"{'https' if is_tls else 'http'}://{host}:{port}"
-
-
-def is_loopback(address: str) -> bool:
-    """Tell whether only this machine, or this pod, can reach an IP address."""
-    try:
-        return ipaddress.ip_address(address).is_loopback
-    except ValueError:
-        return False
 
 
 def split_address(flag: str, text: str) -> Address:

@@ -261,7 +261,7 @@ class WebApi:
             raise RefusedError(403, "a recording tells of all pods: it needs the right to list pods in all namespaces")
         namespace, _, name = request.query.get("pod", "").partition("/")
         pod = await self.lookup.find_pod(namespace, name, viewer) if name else None
-        if pod is not None and not self.source.state.asks_for_cards(pod):
+        if pod is not None and not self.source.state.settings.asks_for_cards(pod):
             raise RefusedError(404, f"pod {namespace}/{name} asks for no card")
         lines = await self.pace.collect(list_lines(self.source, pod))
         disposition = {"Content-Disposition": 'attachment; filename="gpuloom.jsonl"'}

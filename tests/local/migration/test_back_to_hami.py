@@ -47,7 +47,7 @@ async def test_a_bound_pod_carries_every_annotation_that_hami_writes_and_its_lab
     assert {key for key in bound.annotations if key.startswith("hami.io/")} == KEYS_OF_HAMI
     assert bound.annotations[ALLOCATED] == bound.annotations[TO_ALLOCATE] == "GPU-n1-0,NVIDIA,3000,0:;"
     uid = bound.metadata.uid
-    await site.clock.run_until(lambda: VGPU_NODE in site.process.state.pods[uid].labels)
+    await site.clock.run_until(lambda: VGPU_NODE in site.process.state.shown.pods[uid].labels)
 
 
 async def test_hami_counts_what_gpuloom_gave_away(site: Site) -> None:
@@ -63,7 +63,7 @@ async def test_a_scheduler_of_hamis_ways_goes_on_from_there(site: Site) -> None:
     await bind(site, "p")
     before = await site.pod("p")
     await site.restart(HAMI)
-    await poll(lambda: "n1" in site.process.state.nodes)
+    await poll(lambda: "n1" in site.process.state.shown.nodes)
     assert (await has_capacity(site, 7000), await has_capacity(site, 7001)) == (True, False)
     assert (await site.pod("p")).annotations == before.annotations
     await bind(site, "q")
@@ -75,5 +75,5 @@ async def test_a_pod_that_gpuloom_decided_and_did_not_bind_carries_nothing(site:
     assert await site.choose(pod) == "n1"
     assert not [key for key in (await site.pod("p")).annotations if key.startswith("hami.io/")]
     await site.restart(HAMI)
-    await poll(lambda: "n1" in site.process.state.nodes)
+    await poll(lambda: "n1" in site.process.state.shown.nodes)
     assert await has_capacity(site, 10000)

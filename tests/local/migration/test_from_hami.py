@@ -103,7 +103,7 @@ async def leave_running_pod(site: Site, annotations: Mapping[str, str], containe
 async def take_over(site: Site, settings: SchedulerSettings = DEFAULTS) -> None:
     await site.start(settings)
     await site.process.wait_synced()
-    await poll(lambda: "n1" in site.process.state.nodes)
+    await poll(lambda: "n1" in site.process.state.shown.nodes)
 
 
 async def work_for_a_while(site: Site) -> None:
@@ -159,7 +159,7 @@ async def test_a_pod_that_hami_decided_and_did_not_bind_is_bound_to_its_cards(si
     manifest["spec"]["schedulerName"] = "hami-scheduler"
     pod = await site.client.create(PODS, manifest, namespace="default")
     await take_over(site)
-    await poll(lambda: pod.metadata.uid in site.process.state.pods)
+    await poll(lambda: pod.metadata.uid in site.process.state.shown.pods)
     assert await site.bind(pod) == ""
     bound = await site.pod("waits")
     assert bound.spec.node_name == "n1"

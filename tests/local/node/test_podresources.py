@@ -68,7 +68,7 @@ async def test_a_share_in_other_hands_is_an_event_of_its_pod(site, running, chec
 
 async def test_whoever_lost_a_share_is_not_told_the_name_of_anothers_pod(site, running, check, events, monkeypatch):
     said = []
-    monkeypatch.setattr(events, "record", lambda **event: said.append(event["message"]))
+    monkeypatch.setattr(events, "record", lambda *event: said.append(event[-1]))
     lost = msgspec.structs.replace(running, metadata=msgspec.structs.replace(running.metadata, namespace="mine"))
     monkeypatch.setattr(site.client, "get", lambda *_, **__: asyncio.sleep(0, lost))
     check.begin(lost, [*site.kubelet.held_by(running.metadata.uid)])

@@ -69,7 +69,7 @@ async def test_what_was_recorded_is_replayed_to_the_same_answers(site: Site, fil
     await site.choose(second)
     await site.clock.advance(3)
     await site.bind(first)
-    await poll(lambda: bool(site.process.state.pods[first.metadata.uid].spec.node_name))
+    await poll(lambda: bool(site.process.state.shown.pods[first.metadata.uid].spec.node_name))
     await site.remove(first)
     await site.annotate("n1", {LOCK: None})
     await site.choose(second)
@@ -208,9 +208,9 @@ async def test_recording_has_pods_that_ask_for_a_mistyped_resource_alone_until_t
 ) -> None:
     await start(site, file)
     pod = await submit_mistyped(site)
-    await poll(lambda: pod.metadata.uid in site.process.state.mistyped.uids())
+    await poll(lambda: pod.metadata.uid in site.process.state.shown.mistyped.uids())
     await site.remove(pod)
-    await poll(lambda: not site.process.state.mistyped.uids())
+    await poll(lambda: not site.process.state.shown.mistyped.uids())
     await site.stack.aclose()
     types = [line["type"] for line in read(file) if line.get("object", {}).get("kind") == "Pod"]
     assert (types[0], types[-1]) == ("ADDED", "DELETED")
@@ -249,7 +249,7 @@ async def test_binds_of_a_node_without_lock_are_replayed_without_one(site: Site,
     labels = {"app.kubernetes.io/component": "hami-device-plugin"}
     body = {"metadata": {"name": "plugin", "labels": labels}, "spec": spec}
     plugin = await site.client.create(PODS, body, namespace="default")
-    await poll(lambda: plugin.metadata.uid in site.process.state.plugins.uids())
+    await poll(lambda: plugin.metadata.uid in site.process.state.shown.plugins.uids())
     await site.annotate("n1", {"gpuloom.io/serves": f"NVIDIA;{plugin.metadata.uid}"})
     first, second = await site.submit("first", memory_mib=100), await site.submit("second", memory_mib=100)
     await site.choose(first)
@@ -298,7 +298,7 @@ async def test_making_room_is_replayed_to_the_same_answers(site: Site, file: Pat
     await site.wait_bound(low)
     high = await submit("high", 8000, 10)
     assert await site.choose(high) is None
-    await site.clock.run_until(lambda: state.is_leaving(low.metadata.uid), step_s=0.05)
+    await site.clock.run_until(lambda: state.shown.is_leaving(low.metadata.uid), step_s=0.05)
     for number, (memory_mib, priority) in enumerate([(3000, 10), (1000, 1), (3000, 1)]):
         await site.choose(await submit(f"between-{number}", memory_mib, priority))
     assert await site.choose(high) is None
@@ -350,7 +350,7 @@ async def test_a_churn_of_all_priorities_is_replayed_to_the_same_answers(site: S
 
 
 def is_bound(site: Site, uid: str) -> bool:
-    return bool(site.process.state.pods[uid].spec.node_name)
+    return bool(site.process.state.shown.pods[uid].spec.node_name)
 
 
 async def test_the_cpu_that_a_decision_looked_at_is_recorded_and_replayed(site: Site, file: Path) -> None:

@@ -3,21 +3,18 @@
 Every node has one card of 10,000 MiB, so whether a pod fits is one addition.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from random import Random
 
 from local.scheduler.clock import let_answers_arrive, poll
 from local.scheduler.site import DEFAULTS, LOCK, Site
 
-from gpuloom.engine.scoring.fragmentation.pod_mix import PodMix
 from gpuloom.engine.state.nominations import Nomination
-from gpuloom.engine.state.outlook import HostCpu
 from gpuloom.scheduler import SchedulerProcess
-from gpuloom.scheduler.filter.verb import FilterVerb
-from gpuloom.scheduler.observer import BindCall, FilterCall, PrioritizeCall, ReviewCall
+from gpuloom.scheduler.observer import ProcessObserver
 from gpuloom.scheduler.state import SchedulerState
-from gpuloom.wire.objects import KubeObject, ObjectMeta, Pod
+from gpuloom.wire.objects import Pod
 
 ON = replace(DEFAULTS, preemption="on")
 CARD_MIB = 10000
@@ -62,7 +59,7 @@ class Book:
     def find_unserved(self, state: SchedulerState) -> list[str]:
         """Return pods that wait although the less important could make room."""
         found = []
-        for uid, pod in state.pods.items():
+        for uid, pod in state.shown.pods.items():
             if pod.spec.node_name:
                 continue
             for node in state.cluster.nodes:
@@ -73,7 +70,7 @@ class Book:
         return found
 
 
-class Judge:
+class Judge(ProcessObserver):
     """Observes a process, and notes every nomination that was not needed; of pods that are not in the book, none.
 
     asked  gives the pods that were asked to leave, whether or not the watch has shown that they end
@@ -102,37 +99,11 @@ class Judge:
         return {held.uid for held in self._state.cluster.ledger.on_node(node)}
 
     def _staying(self, node: str) -> set[str]:
-        return {uid for uid in self._all(node) if not self._state.is_leaving(uid) and uid not in self._asked()}
+        return {uid for uid in self._all(node) if not self._state.shown.is_leaving(uid) and uid not in self._asked()}
 
     def _waiting_for(self, node: str, nomination: Nomination) -> set[str]:
         others = self._state.nominations.that_bind(nomination.uid, nomination.priority)
         return {one.uid for one in others if one.node == node}
-
-    def on_list(self, kind: str, items: Iterable[KubeObject], unreadable: Iterable[ObjectMeta] = ()) -> None: ...
-
-    def on_change(self, kind: str, item: KubeObject, *, is_gone: bool = False) -> None: ...
-
-    def on_resync(self) -> None: ...
-
-    def on_forgotten(self, uid: str, why: str) -> None: ...
-
-    def on_moved(self, uid: str, node: str) -> None: ...
-
-    def on_nomination_ended(self, uid: str) -> None: ...
-
-    def on_outlook(self, mix: PodMix | None, cpu: Mapping[str, HostCpu | None]) -> None: ...
-
-    def wrap_filter(self, verb: FilterVerb) -> FilterCall:
-        return verb.filter
-
-    def wrap_prioritize(self, call: PrioritizeCall) -> PrioritizeCall:
-        return call
-
-    def wrap_bind(self, call: BindCall) -> BindCall:
-        return call
-
-    def wrap_review(self, call: ReviewCall) -> ReviewCall:
-        return call
 
 
 class Churn:
@@ -158,7 +129,7 @@ class Churn:
     async def kill(self) -> None:
         await self._site.stack.aclose()
         await self.start()
-        await poll(lambda: all(name in self.state.nodes for name in NODES))
+        await poll(lambda: all(name in self.state.shown.nodes for name in NODES))
 
     async def create(self) -> None:
         number, importance = len(self._pods), self._chance.choice((0, 1, 1, 5, 20))
@@ -168,7 +139,7 @@ class Churn:
         self.book.memory_mib[pod.metadata.uid], self.book.priority[pod.metadata.uid] = memory_mib, importance
 
     async def delete_somebody(self) -> None:
-        here = [uid for uid in self._pods if uid not in self.book.deleted and uid in self.state.pods]
+        here = [uid for uid in self._pods if uid not in self.book.deleted and uid in self.state.shown.pods]
         if here:
             uid = self._chance.choice(here)
             self.book.deleted.add(uid)
@@ -176,17 +147,19 @@ class Churn:
 
     async def let_leavers_go(self, probability: float = 0.5) -> None:
         """Let some of those that end be gone."""
-        for uid in [uid for uid in self._pods if uid in self.state.pods and self.state.is_leaving(uid)]:
+        for uid in [uid for uid in self._pods if uid in self.state.shown.pods and self.state.shown.is_leaving(uid)]:
             if self._chance.random() < probability:
                 await self._site.remove(self._pods[uid])
 
     async def schedule(self) -> None:
         """Try all pods that wait, the most important first, as kube-scheduler does."""
-        waiting = [uid for uid in self._pods if uid in self.state.pods and not self.state.pods[uid].spec.node_name]
+        waiting = [
+            uid for uid in self._pods if uid in self.state.shown.pods and not self.state.shown.pods[uid].spec.node_name
+        ]
         for uid in sorted(waiting, key=lambda one: -self.book.priority[one]):
-            if uid not in self.state.pods:
+            if uid not in self.state.shown.pods:
                 continue
-            node = await self._site.choose(self.state.pods[uid], *NODES)
+            node = await self._site.choose(self.state.shown.pods[uid], *NODES)
             self.check()
             if node is not None and await self._site.bind(self._pods[uid], node) == "":
                 self.book.bound.append((uid, node))
@@ -208,7 +181,7 @@ class Churn:
             await self.let_leavers_go(1.0)
             await self.schedule()
             await self.pause()
-            if not len(self.state.nominations) and not any(map(self.state.is_leaving, self.state.pods)):
+            if not len(self.state.nominations) and not any(map(self.state.shown.is_leaving, self.state.shown.pods)):
                 await self._site.clock.advance(2)
                 await self.schedule()
                 await self.pause()

@@ -85,13 +85,13 @@ class Site:
         said = encode_register(cards or (card(name),)) if text is None else text
         metadata = {"name": name, "annotations": {REGISTER: said, **(annotations or {})}, "labels": labels or {}}
         node = await self.client.create(NODES, {"metadata": metadata, "status": offer(count)})
-        await poll(lambda: name in self.process.state.nodes)
+        await poll(lambda: name in self.process.state.shown.nodes)
         return node
 
     async def wait_for_pod(self, pod: Pod) -> None:
         """Wait until the scheduler has seen a pod as it is here."""
         uid, version = pod.metadata.uid, int(pod.metadata.resource_version)
-        await poll(lambda: int(self.process.state.pods[uid].metadata.resource_version) >= version)
+        await poll(lambda: int(self.process.state.shown.pods[uid].metadata.resource_version) >= version)
 
     async def offer(self, name: str, count: int) -> None:
         """Let the kubelet offer so many shares, and wait until the scheduler has seen it."""
@@ -101,11 +101,13 @@ class Site:
     async def wait_bound(self, pod: Pod) -> None:
         """Wait until the scheduler's watch shows a pod bound."""
         uid = pod.metadata.uid
-        await poll(lambda: uid in self.process.state.pods and bool(self.process.state.pods[uid].spec.node_name))
+        await poll(
+            lambda: uid in self.process.state.shown.pods and bool(self.process.state.shown.pods[uid].spec.node_name)
+        )
 
     async def wait_for_node(self, node: Node) -> None:
         version = int(node.metadata.resource_version)
-        await poll(lambda: int(self.process.state.nodes[node.name].metadata.resource_version) >= version)
+        await poll(lambda: int(self.process.state.shown.nodes[node.name].metadata.resource_version) >= version)
 
     async def annotate(self, name: str, annotations: Mapping[str, str | None]) -> None:
         """Change a node's annotations, and wait until the scheduler has seen it."""
@@ -118,7 +120,7 @@ class Site:
         manifest["spec"] |= {"schedulerName": "hami-scheduler", **(spec or {})}
         pod = await self.client.create(PODS, manifest, namespace="default")
         if seen:
-            await poll(lambda: pod.metadata.uid in self.process.state.pods)
+            await poll(lambda: pod.metadata.uid in self.process.state.shown.pods)
         return pod
 
     async def call(self, verb: str, body: Any) -> Any:
@@ -159,7 +161,7 @@ class Site:
     async def remove(self, pod: Pod) -> None:
         """Delete a pod at once, and wait until the scheduler has seen it."""
         await self.client.delete(PODS, pod.name, namespace=pod.namespace, grace_period_s=0)
-        await poll(lambda: pod.metadata.uid not in self.process.state.pods)
+        await poll(lambda: pod.metadata.uid not in self.process.state.shown.pods)
 
     async def change_pod(self, name: str, body: Any, *, subresource: str = "") -> Pod:
         return await self.client.patch(PODS, name, body, namespace="default", subresource=subresource)

@@ -61,18 +61,20 @@ def describe(process: SchedulerProcess) -> dict[str, object]:
         "metrics of cards": {(one.name, sample) for one in cards for sample in one.samples()},
         "closed cards": set(map(str, state.cluster.closings)),
         "limits": dict(state.cluster.quotas.limits("default")),
-        "pods": {(uid, pod.spec.node_name, pod.is_terminating) for uid, pod in state.pods.items()},
-        "nodes": {(name, node.metadata.resource_version) for name, node in state.nodes.items()},
-        "beside cards": {name: (state.hosts.on(name).pods, state.hosts.on(name).amounts) for name in state.nodes},
-        "unserved": {(one.uid, one.node, one.is_shown) for one in state.unserved},
-        "terminating": set(state.terminating),
-        "allocating": set(state.allocating),
-        "labels": set(state.victim_labels),
-        "mistyped": set(state.mistyped.uids()),
-        "plugins": set(state.plugins.uids()),
+        "pods": {(uid, pod.spec.node_name, pod.is_terminating) for uid, pod in state.shown.pods.items()},
+        "nodes": {(name, node.metadata.resource_version) for name, node in state.shown.nodes.items()},
+        "beside cards": {
+            name: (state.shown.hosts.on(name).pods, state.shown.hosts.on(name).amounts) for name in state.shown.nodes
+        },
+        "unserved": {(one.uid, one.node, one.is_shown) for one in state.binds.unserved},
+        "terminating": set(state.shown.terminating),
+        "allocating": set(state.binds.allocating),
+        "labels": set(state.shown.victim_labels),
+        "mistyped": set(state.shown.mistyped.uids()),
+        "plugins": set(state.shown.plugins.uids()),
         "nominations": {(one.uid, one.node) for one in state.nominations},
         "locks": {(node, key) for node, key, _ in parts.locks.held()},
-        "under way": (set(state.binding), dict(state.unshown), parts.locks.waiting),
+        "under way": (set(state.binds.binding), dict(state.binds.unshown), parts.locks.waiting),
     }
 
 
@@ -114,14 +116,15 @@ class Storm:
     async def _has_seen_all(self) -> bool:
         pods, _ = await self._site.client.list_all(HOST_PODS)
         nodes, _ = await self._site.client.list_all(NODES)
-        there = [pod for pod in pods if self._state.asks_for_cards(pod) and not pod.is_over]
+        there = [pod for pod in pods if self._state.settings.asks_for_cards(pod) and not pod.is_over]
         counted = {pod.metadata.uid: pod for pod in there if pod.spec.node_name or not pod.is_terminating}
         return (
-            versions(self._state.nodes) == versions({node.name: node for node in nodes})
+            versions(self._state.shown.nodes) == versions({node.name: node for node in nodes})
             and all(
-                versions(self._state.pods).get(uid) == pod.metadata.resource_version for uid, pod in counted.items()
+                versions(self._state.shown.pods).get(uid) == pod.metadata.resource_version
+                for uid, pod in counted.items()
             )
-            and self._state.pods.keys() <= {pod.metadata.uid for pod in pods if not pod.is_over}
+            and self._state.shown.pods.keys() <= {pod.metadata.uid for pod in pods if not pod.is_over}
         )
 
     async def _find_pods(self, *, bound: bool | None = None) -> list[HostPod]:

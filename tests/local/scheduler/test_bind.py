@@ -83,7 +83,7 @@ async def test_an_old_mig_annotation_is_emptied(site: Site) -> None:
     """binding 1 annotation that must vanish."""
     pod = await filtered(site)
     await site.change_pod("p", {"metadata": {"annotations": {"hami.io/vgpu-mig-allocations": "[]"}}})
-    await poll(lambda: "hami.io/vgpu-mig-allocations" in site.process.state.pods[pod.metadata.uid].annotations)
+    await poll(lambda: "hami.io/vgpu-mig-allocations" in site.process.state.shown.pods[pod.metadata.uid].annotations)
     await site.bind(pod)
     assert (await site.pod()).annotations["hami.io/vgpu-mig-allocations"] == ""
 
@@ -104,7 +104,7 @@ async def test_what_another_scheduler_decided_is_adopted_when_it_still_fits(site
     """binding 2 step 1."""
     pod = await site.submit()
     await site.change_pod("p", {"metadata": {"annotations": share_of()}})
-    await poll(lambda: VGPU_NODE in site.process.state.pods[pod.metadata.uid].annotations)
+    await poll(lambda: VGPU_NODE in site.process.state.shown.pods[pod.metadata.uid].annotations)
     assert await site.bind(pod) == ""
     assert (await site.pod()).annotations[ALLOCATED] == "GPU-n1-0,NVIDIA,3000,0:;;"
 
@@ -114,7 +114,7 @@ async def test_what_another_scheduler_decided_is_refused_when_the_card_is_full(s
     await filtered(site, "first", memory_mib=9000)
     pod = await site.submit()
     await site.change_pod("p", {"metadata": {"annotations": share_of()}})
-    await poll(lambda: VGPU_NODE in site.process.state.pods[pod.metadata.uid].annotations)
+    await poll(lambda: VGPU_NODE in site.process.state.shown.pods[pod.metadata.uid].annotations)
     assert "filter again" in await site.bind(pod)
 
 
@@ -122,7 +122,7 @@ async def test_a_pod_already_bound_here_is_a_success(site: Site) -> None:
     """binding 2 step 2."""
     pod = await filtered(site)
     await site.bind(pod)
-    await poll(lambda: bool(site.process.state.pods[pod.metadata.uid].spec.node_name))
+    await poll(lambda: bool(site.process.state.shown.pods[pod.metadata.uid].spec.node_name))
     assert await site.bind(pod) == ""
 
 
@@ -131,7 +131,7 @@ async def test_a_pod_bound_elsewhere_is_an_error_and_counted_there(site: Site) -
     await site.register("n2")
     pod = await filtered(site, memory_mib=6000)
     await site.bind_by_another(pod, "n2", share_of("n2", 6000))
-    await poll(lambda: bool(site.process.state.pods[pod.metadata.uid].spec.node_name))
+    await poll(lambda: bool(site.process.state.shown.pods[pod.metadata.uid].spec.node_name))
     assert await site.bind(pod) == "pod default/p is already bound to node n2"
     assert (await site.free_mib("n1"), await site.free_mib("n2")) == (10000, 4000)
 
@@ -160,14 +160,14 @@ async def test_a_bind_for_another_uid_is_refused_and_the_named_uid_dropped(site:
     """binding 2 step 2."""
     await site.submit()
     assert await site.bind(await site.pod(), uid="other") == 'pod "p" not found: another pod has its name now'
-    assert "other" in site.process.state.gone
+    assert "other" in site.process.state.shown.gone
 
 
 async def test_a_bind_to_a_node_that_is_gone_fails(site: Site) -> None:
     """scheduler 7.1 step 2."""
     pod = await filtered(site)
     await site.client.delete(NODES, "n1")
-    await poll(lambda: "n1" not in site.process.state.nodes)
+    await poll(lambda: "n1" not in site.process.state.shown.nodes)
     assert await site.bind(pod) == 'node "n1" not found'
 
 
@@ -260,7 +260,7 @@ async def test_a_pod_that_another_binds_elsewhere_during_our_write_is_counted_th
     pod = await filtered(site, memory_mib=6000)
     site.fail("POST", "/binding", delay_s=0.3)
     bind = site.start_bind(pod)
-    await poll(lambda: pod.metadata.uid in site.process.state.binding)
+    await poll(lambda: pod.metadata.uid in site.process.state.binds.binding)
     await site.bind_by_another(pod, "n2", share_of("n2", 6000))
     assert "already assigned" in await bind
     assert (await site.free_mib("n1"), await site.free_mib("n2")) == (10000, 4000)
@@ -300,7 +300,7 @@ async def test_a_filter_while_the_binding_is_under_way_changes_nothing(site: Sit
     pod = await filtered(site, memory_mib=9000)
     site.fail("POST", "/binding", delay_s=0.3)
     bind = site.start_bind(pod)
-    await poll(lambda: pod.metadata.uid in site.process.state.binding)
+    await poll(lambda: pod.metadata.uid in site.process.state.binds.binding)
     assert (await site.filter(pod))["Error"] == "bind of pod default/p in progress"
     assert await bind == ""
 
@@ -378,9 +378,9 @@ async def test_a_caller_who_hangs_up_does_not_stop_a_binding_that_was_sent(site:
     pod = await filtered(site)
     site.fail("POST", "/binding", delay_s=0.2)
     bind = site.start_bind(pod)
-    await poll(lambda: pod.metadata.uid in site.process.state.binding)
+    await poll(lambda: pod.metadata.uid in site.process.state.binds.binding)
     bind.cancel()
-    await poll(lambda: not site.process.state.binding)
+    await poll(lambda: not site.process.state.binds.binding)
     assert (await site.pod()).spec.node_name == "n1"
 
 
@@ -389,7 +389,7 @@ async def test_stopping_lets_a_binding_that_was_sent_come_to_its_end(site: Site)
     pod = await filtered(site)
     site.fail("POST", "/binding", delay_s=0.2)
     bind = site.start_bind(pod)
-    await poll(lambda: pod.metadata.uid in site.process.state.binding)
+    await poll(lambda: pod.metadata.uid in site.process.state.binds.binding)
     await site.stack.aclose()
     assert await bind == ""
     assert (await site.pod()).spec.node_name == "n1"
@@ -411,8 +411,8 @@ async def test_the_label_follows_where_the_api_server_does_not_copy_it(site: Sit
     """binding 1 label; D-48; D-35."""
     pod = await filtered(site)
     await site.bind(pod)
-    await poll(lambda: bool(site.process.state.pods[pod.metadata.uid].spec.node_name))
-    await site.clock.run_until(lambda: VGPU_NODE in site.process.state.pods[pod.metadata.uid].labels)
+    await poll(lambda: bool(site.process.state.shown.pods[pod.metadata.uid].spec.node_name))
+    await site.clock.run_until(lambda: VGPU_NODE in site.process.state.shown.pods[pod.metadata.uid].labels)
     assert (await site.pod()).labels[VGPU_NODE] == "n1"
 
 
@@ -504,7 +504,7 @@ async def test_with_inline_writes_a_filter_takes_nothing_off_a_pod_whose_binding
     pod = await filtered(site)
     site.fail("POST", "/binding", delay_s=0.3)
     bind = site.start_bind(pod)
-    await poll(lambda: pod.metadata.uid in site.process.state.binding)
+    await poll(lambda: pod.metadata.uid in site.process.state.binds.binding)
     assert (await site.filter(await site.pod()))["Error"] == "bind of pod default/p in progress"
     assert await bind == ""
     assert (await site.pod()).annotations[VGPU_NODE] == "n1"
@@ -551,7 +551,7 @@ async def test_a_bind_to_a_deleted_node_gives_back_its_share_and_says_which_node
     """scheduler 7.1 step 2."""
     pod = await filtered(site)
     await site.client.delete(NODES, "n1")
-    await poll(lambda: "n1" not in site.process.state.nodes)
+    await poll(lambda: "n1" not in site.process.state.shown.nodes)
     assert await site.bind(pod) == 'node "n1" not found'
     assert (await site.wait_event("BindingFailed", "p")).message == "failed to get node n1"
     assert site.process.state.cluster.ledger.find(pod.metadata.uid) is None

@@ -152,7 +152,7 @@ async def test_metrics_are_written_once_for_all_who_ask_at_a_time(empty: Site, m
         made.append(args)
         return write_exposition(*args)
 
-    monkeypatch.setattr("gpuloom.scheduler.parts.write_exposition", write)
+    monkeypatch.setattr("gpuloom.scheduler.metrics.process.write_exposition", write)
     await empty.start(dataclasses.replace(METRICS, metrics_auth=False))
     texts = await asyncio.gather(*(read_metrics(empty) for _ in range(20)))
     assert (len(made), len(set(texts))) == (1, 1)

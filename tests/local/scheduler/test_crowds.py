@@ -86,7 +86,7 @@ async def test_only_so_many_bindings_are_written_at_once(crowd: tuple[Site, Hold
     client.hold("binding")
     binds = start_binds(site, pods)
     await poll(lambda: client.held["binding"] == WRITES_AT_ONCE and site.process.locks.waiting == 0)
-    assert len(site.process.state.binding) == WRITES_AT_ONCE
+    assert len(site.process.state.binds.binding) == WRITES_AT_ONCE
     client.let("binding")
     assert await asyncio.gather(*binds) == [""] * BINDS
 
@@ -99,7 +99,7 @@ async def test_a_bind_superseded_while_others_are_written_ends_without_writing(
     client.hold("binding")
     binds = start_binds(site, pods)
     await poll(lambda: client.held["binding"] == WRITES_AT_ONCE and site.process.locks.waiting == 0)
-    number = next(place for place, pod in enumerate(pods) if pod.metadata.uid not in site.process.state.binding)
+    number = next(place for place, pod in enumerate(pods) if pod.metadata.uid not in site.process.state.binds.binding)
     assert await site.choose(pods[number], "n0") == "n0"
     client.let("binding")
     assert "was superseded" in await binds[number]

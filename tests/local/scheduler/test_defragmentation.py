@@ -48,7 +48,7 @@ async def run(site: Site, name: str, node: str, *offered: str, **request: Any) -
 async def wait_long(site: Site, name: str = "whole", **spec: Any) -> Pod:
     """Let a pod that needs a whole card be refused, and time pass until it has waited long."""
     pod = await site.submit(name, memory_mib=WHOLE, spec=spec)
-    assert await site.choose(pod, *sorted(site.process.state.nodes)) is None
+    assert await site.choose(pod, *sorted(site.process.state.shown.nodes)) is None
     for _ in range(3):
         await site.clock.advance(60)
         await let_answers_arrive()
@@ -66,9 +66,9 @@ async def fill(site: Site) -> None:
 
 async def leaving(site: Site) -> Pod:
     """Wait until one pod is evicted."""
-    await poll(lambda: len(site.process.state.terminating) == 1)
-    (uid,) = site.process.state.terminating
-    return site.process.state.pods[uid]
+    await poll(lambda: len(site.process.state.shown.terminating) == 1)
+    (uid,) = site.process.state.shown.terminating
+    return site.process.state.shown.pods[uid]
 
 
 async def closed(site: Site, node: str) -> tuple[str, str]:
@@ -149,7 +149,7 @@ async def test_switched_off_nobody_moves(empty: Site) -> None:
     await run(empty, "a", "n1")
     await run(empty, "b", "n2")
     await wait_long(empty)
-    assert (plans(empty), len(empty.process.state.terminating)) == ({}, 0)
+    assert (plans(empty), len(empty.process.state.shown.terminating)) == ({}, 0)
 
 
 async def test_nobody_moves_for_a_pod_that_has_not_waited_long(site: Site) -> None:
@@ -170,7 +170,7 @@ async def test_those_that_nothing_makes_anew_or_that_a_budget_protects_stay(site
     await run(site, "b", "n2", owner=owner)
     await wait_long(site)
     await poll(lambda: plans(site) == {"none": 1})
-    assert len(site.process.state.terminating) == 0
+    assert len(site.process.state.shown.terminating) == 0
 
 
 async def test_pods_of_spared_namespaces_stay(empty: Site) -> None:
@@ -186,7 +186,7 @@ async def test_nobody_moves_for_one_of_a_group(site: Site) -> None:
     await run(site, "a", "n1")
     await run(site, "b", "n2")
     await wait_long(site, schedulingGroup={"podGroupName": "train"})
-    assert (plans(site), len(site.process.state.terminating)) == ({}, 0)
+    assert (plans(site), len(site.process.state.shown.terminating)) == ({}, 0)
 
 
 async def test_nobody_moves_to_where_room_is_made_for_another(site: Site) -> None:
@@ -209,7 +209,7 @@ async def test_no_further_pod_moves_for_one_that_is_gone(site: Site) -> None:
     await site.remove(left)
     await run(site, "anew", "n2")
     await poll(lambda: plans(site) == {"stopped": 1})
-    assert len(site.process.state.terminating) == 0
+    assert len(site.process.state.shown.terminating) == 0
     assert await closed(site, "n1") == ("", "")
 
 
@@ -220,7 +220,7 @@ async def test_cards_that_another_process_left_closed_are_opened_and_others_are_
     first, second = (one.id for one in (card("n1"), card("n1", 1)))
     await empty.annotate("n1", {NODE_CORDON: f"{first},{second}", NODE_MOVING: second})
     await empty.clock.advance(60)
-    await empty.clock.run_until(lambda: NODE_MOVING not in empty.process.state.nodes["n1"].annotations)
+    await empty.clock.run_until(lambda: NODE_MOVING not in empty.process.state.shown.nodes["n1"].annotations)
     assert await closed(empty, "n1") == (first, "")
 
 
@@ -231,7 +231,7 @@ async def test_a_node_that_refuses_to_be_written_keeps_no_other_cards_closed(emp
     for name in ("n1", "n2"):
         await empty.register(name, card(name), annotations={NODE_CORDON: card(name).id, NODE_MOVING: card(name).id})
     await empty.clock.advance(60)
-    await empty.clock.run_until(lambda: NODE_MOVING not in empty.process.state.nodes["n2"].annotations)
+    await empty.clock.run_until(lambda: NODE_MOVING not in empty.process.state.shown.nodes["n2"].annotations)
     assert await closed(empty, "n2") == ("", "")
     assert await closed(empty, "n1") == (card("n1").id, card("n1").id)
 
@@ -244,7 +244,7 @@ async def test_for_a_pod_that_was_woken_in_vain_nothing_is_tried_earlier(empty: 
     whole = await wait_long(empty)
     await poll(lambda: plans(empty) == {"none": 1})
     await empty.remove(leaver)
-    await poll(lambda: whole.metadata.uid not in empty.process.state.unschedulable)
+    await poll(lambda: whole.metadata.uid not in empty.process.state.waiting.unschedulable)
     await empty.clock.advance(60)
     await let_answers_arrive()
     await run(empty, "c", "n1", owner="")

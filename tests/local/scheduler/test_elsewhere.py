@@ -36,7 +36,7 @@ async def read_hint(site: Site, name: str = "p") -> str:
 
 async def wait_woken(site: Site, pod: Pod, before: str = "") -> str:
     def woken() -> str:
-        return site.process.state.pods[pod.metadata.uid].annotations.get(WOKEN, "")
+        return site.process.state.shown.pods[pod.metadata.uid].annotations.get(WOKEN, "")
 
     await site.clock.run_until(lambda: woken() not in {"", before}, step_s=0.05)
     return woken()
@@ -128,7 +128,7 @@ async def test_a_pod_whose_node_was_taken_by_a_faster_one_is_pointed_to_the_next
 async def test_a_pod_that_found_a_node_meanwhile_is_left_alone(site: Site, refused: Pod) -> None:
     assert await site.choose(refused, "n1") is None
     assert await site.choose(refused, "n3") == "n3"
-    await poll(lambda: refused.metadata.uid in site.process.state.pods)
+    await poll(lambda: refused.metadata.uid in site.process.state.shown.pods)
     await stays_asleep(site)
 
 

@@ -98,7 +98,7 @@ async def test_a_deleted_pod_may_be_forgotten_after_fifteen_minutes(site: Site) 
     """binding 2.2 remembered 15 minutes."""
     pod = await site.submit()
     await site.remove(pod)
-    await site.clock.run_until(lambda: pod.metadata.uid not in site.process.state.gone, step_s=100)
+    await site.clock.run_until(lambda: pod.metadata.uid not in site.process.state.shown.gone, step_s=100)
     assert site.clock.elapsed_s > 900
 
 

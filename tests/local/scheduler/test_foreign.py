@@ -50,7 +50,7 @@ async def test_cards_open_again_when_the_foreign_pod_is_over(site: Site) -> None
     pod = await come(site)
     await is_closed(site)
     await site.change_pod("foreign", {"status": {"phase": "Succeeded"}}, subresource="status")
-    await poll(lambda: pod.metadata.uid in site.process.state.gone)
+    await poll(lambda: pod.metadata.uid in site.process.state.shown.gone)
     assert await site.choose(await site.submit()) == "n1"
 
 

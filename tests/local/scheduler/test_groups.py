@@ -137,7 +137,7 @@ async def woken(site: Site) -> list[str]:
 
 
 async def names(site: Site) -> list[str]:
-    return sorted(pod.name for pod in site.process.state.pods.values())
+    return sorted(pod.name for pod in site.process.state.shown.pods.values())
 
 
 async def test_a_group_that_failed_takes_no_cards_until_more_of_it_fit(two_cards: Site) -> None:

@@ -44,7 +44,7 @@ async def become_leader(site: Site) -> None:
     for _ in range(6):
         await renew(site)
         await site.clock.advance(1)
-    await poll(lambda: site.process.state.is_in_charge)
+    await poll(lambda: site.process.state.charge.is_ours)
 
 
 async def get_status(site: Site, route: str) -> int:
@@ -69,7 +69,7 @@ async def follower(empty: Site) -> Site:
     await make_lease(empty, "there_1")
     await empty.start(ELECTED)
     await empty.process.wait_synced()
-    await poll(lambda: "there_1" in empty.process.state.obstacle)
+    await poll(lambda: "there_1" in empty.process.state.charge.obstacle)
     await empty.register("n1")
     return empty
 
@@ -97,7 +97,7 @@ async def test_a_follower_knows_the_cluster_and_writes_nothing(follower: Site) -
     """binding 5 followers; scheduler 8.1 not leader."""
     await follower.clock.advance(100)
     await let_answers_arrive()
-    node = follower.process.state.nodes["n1"]
+    node = follower.process.state.shown.nodes["n1"]
     assert REGISTER in node.annotations
     assert HANDSHAKE not in node.annotations
     assert follower.process.state.cluster.registered("n1", "NVIDIA") is not None
@@ -115,7 +115,7 @@ async def test_readiness_may_depend_on_leading(empty: Site) -> None:
     await make_lease(empty, "there_1")
     await empty.start(dataclasses.replace(ELECTED, readyz_follower_503=True))
     await empty.process.wait_synced()
-    await poll(lambda: "there_1" in empty.process.state.obstacle)
+    await poll(lambda: "there_1" in empty.process.state.charge.obstacle)
     assert await get_status(empty, "/readyz") == 503
 
 
@@ -123,7 +123,7 @@ async def test_nothing_is_decided_in_the_first_five_seconds_of_a_term(follower: 
     """binding 5 gaining the lease."""
     pod = await follower.submit()
     await change_lease(follower, holderIdentity="here_2", leaseTransitions=1)
-    await poll(lambda: not follower.process.state.obstacle)
+    await poll(lambda: not follower.process.state.charge.obstacle)
     call = asyncio.create_task(follower.choose(pod))
     await follower.clock.advance(4)
     await let_answers_arrive()
@@ -140,7 +140,7 @@ async def test_a_term_begins_with_new_lists(follower: Site) -> None:
         await renew(follower)
         await follower.clock.advance(1)
     await poll(lambda: outage.times < 1000)
-    assert not follower.process.state.is_in_charge
+    assert not follower.process.state.charge.is_ours
     follower.server.faults.waiting.remove(outage)
     await become_leader(follower)
 
@@ -151,7 +151,7 @@ async def test_what_the_leader_before_wrote_last_counts_however_late_the_watch_i
     follower.fail("GET", r"/pods\?.*watch", delay_s=1000, times=1000)
     follower.server.faults.cut_watches("pods")
     await change_lease(follower, holderIdentity="here_2", leaseTransitions=1)
-    await poll(lambda: not follower.process.state.obstacle)
+    await poll(lambda: not follower.process.state.charge.obstacle)
     for _ in range(4):
         await renew(follower)
         await follower.clock.advance(1)
@@ -163,12 +163,12 @@ async def test_what_the_leader_before_wrote_last_counts_however_late_the_watch_i
 async def test_nothing_is_decided_before_a_renewal_has_been_stored_after_the_last_write(follower: Site) -> None:
     """trust T-16: what etcd has not stored yet, no list shows; a later write that is stored comes after it."""
     await change_lease(follower, holderIdentity="here_2", leaseTransitions=1)
-    await poll(lambda: not follower.process.state.obstacle)
+    await poll(lambda: not follower.process.state.charge.obstacle)
     await follower.clock.advance(9)
     await let_answers_arrive()
-    assert not follower.process.state.is_in_charge
+    assert not follower.process.state.charge.is_ours
     await renew(follower)
-    await poll(lambda: follower.process.state.is_in_charge)
+    await poll(lambda: follower.process.state.charge.is_ours)
 
 
 async def test_a_leader_that_sees_no_renewal_for_ten_seconds_stops(leader: Site) -> None:
@@ -194,10 +194,10 @@ async def test_a_pod_that_was_refused_is_woken_though_the_lease_was_in_doubt_mea
     await leader.wait_bound(holds)
     assert await leader.choose(waits) is None
     await leader.clock.advance(11)
-    await poll(lambda: bool(leader.process.state.obstacle))
+    await poll(lambda: bool(leader.process.state.charge.obstacle))
     await leader.remove(holds)
     await renew(leader)
-    await leader.clock.run_until(lambda: WOKEN in leader.process.state.pods[waits.metadata.uid].annotations)
+    await leader.clock.run_until(lambda: WOKEN in leader.process.state.shown.pods[waits.metadata.uid].annotations)
 
 
 async def test_a_lease_of_which_nothing_is_heard_is_asked_for_anew(
@@ -211,7 +211,7 @@ async def test_a_lease_of_which_nothing_is_heard_is_asked_for_anew(
     await empty.process.wait_synced()
     await become_leader(empty)
     await change_lease(empty, holderIdentity="there_1", leaseTransitions=1)
-    await poll(lambda: "there_1" in empty.process.state.obstacle)
+    await poll(lambda: "there_1" in empty.process.state.charge.obstacle)
 
 
 async def test_a_new_leader_elsewhere_ends_deciding_and_waiting(leader: Site) -> None:
@@ -231,7 +231,7 @@ async def test_what_was_decided_and_not_bound_is_dropped_with_the_term(leader: S
     """binding 5 term."""
     await leader.choose(await leader.submit(memory_mib=9000))
     await change_lease(leader, holderIdentity="there_1", leaseTransitions=1)
-    await poll(lambda: bool(leader.process.state.obstacle))
+    await poll(lambda: bool(leader.process.state.charge.obstacle))
     assert len(leader.process.state.cluster.ledger) == 0
 
 
@@ -241,9 +241,9 @@ async def test_a_binding_that_was_sent_is_settled_after_the_term(leader: Site) -
     await leader.choose(pod)
     leader.fail("POST", "/binding", delay_s=0.3)
     bind = leader.start_bind(pod)
-    await poll(lambda: pod.metadata.uid in leader.process.state.binding)
+    await poll(lambda: pod.metadata.uid in leader.process.state.binds.binding)
     await change_lease(leader, holderIdentity="there_1", leaseTransitions=1)
-    await poll(lambda: bool(leader.process.state.obstacle))
+    await poll(lambda: bool(leader.process.state.charge.obstacle))
     assert len(leader.process.state.cluster.ledger) == 1
     assert await bind == ""
     assert (await leader.pod()).spec.node_name == "n1"
@@ -251,11 +251,11 @@ async def test_a_binding_that_was_sent_is_settled_after_the_term(leader: Site) -
 
 async def test_what_the_other_leader_bound_counts_when_leading_again(leader: Site) -> None:
     await change_lease(leader, holderIdentity="there_1", leaseTransitions=1)
-    await poll(lambda: bool(leader.process.state.obstacle))
+    await poll(lambda: bool(leader.process.state.charge.obstacle))
     pod = await leader.submit(memory_mib=4000)
     await leader.bind_by_another(pod, "n1", {"hami.io/vgpu-node": "n1"} | share(4000))
     await change_lease(leader, holderIdentity="here_2", leaseTransitions=2)
-    await poll(lambda: not leader.process.state.obstacle)
+    await poll(lambda: not leader.process.state.charge.obstacle)
     await become_leader(leader)
     assert await leader.free_mib("n1") == 6000
 
@@ -320,8 +320,8 @@ def test_leader_election_needs_the_lease_and_a_host_name(missing: str) -> None:
 async def test_a_lease_that_is_deleted_ends_deciding(leader: Site) -> None:
     """scheduler 8.4 lease deleted."""
     await leader.client.delete(LEASES, "hami-scheduler", namespace="kube-system")
-    await poll(lambda: "no holder" in leader.process.state.obstacle)
-    assert not leader.process.state.is_in_charge
+    await poll(lambda: "no holder" in leader.process.state.charge.obstacle)
+    assert not leader.process.state.charge.is_ours
 
 
 async def test_gaining_the_lease_begins_a_pass_at_once(follower: Site) -> None:
@@ -329,7 +329,7 @@ async def test_gaining_the_lease_begins_a_pass_at_once(follower: Site) -> None:
     await change_lease(follower, holderIdentity="here_1", leaseTransitions=1)
     await become_leader(follower)
     before_s = follower.clock.elapsed_s
-    await poll(lambda: HANDSHAKE in follower.process.state.nodes["n1"].annotations)
+    await poll(lambda: HANDSHAKE in follower.process.state.shown.nodes["n1"].annotations)
     assert follower.clock.elapsed_s == before_s
 
 

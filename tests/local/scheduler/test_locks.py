@@ -208,7 +208,9 @@ async def test_a_lock_set_here_does_not_expire_while_its_pod_is_allocating(site:
     first, bind = await bind_two(site)
     await stays_locked(site, bind)
     await site.clock.advance(600)
-    second = site.process.state.pods[next(uid for uid in site.process.state.pods if uid != first.metadata.uid)]
+    second = site.process.state.shown.pods[
+        next(uid for uid in site.process.state.shown.pods if uid != first.metadata.uid)
+    ]
     await stays_locked(site, site.start_bind(second))
     assert not site.has_happened(question)
 
@@ -269,7 +271,7 @@ async def test_nobody_asks_for_the_owner_of_a_lock_whose_bind_runs_here(site: Si
         await site.choose(one)
     site.fail("POST", "/binding", delay_s=0.8)
     holder = site.start_bind(owner)
-    await poll(lambda: owner.metadata.uid in site.process.state.binding)
+    await poll(lambda: owner.metadata.uid in site.process.state.binds.binding)
     question = site.fail("GET", "/pods/owner$")
     waiter = site.start_bind(pod)
     await wait_for_waiters(site, 1)
@@ -366,7 +368,7 @@ async def test_a_lock_of_somebody_else_is_not_released(site: Site) -> None:
     await site.choose(pod)
     site.fail("POST", "/binding", delay_s=0.2, status=403)
     bind = site.start_bind(pod)
-    await poll(lambda: pod.metadata.uid in site.process.state.binding)
+    await poll(lambda: pod.metadata.uid in site.process.state.binds.binding)
     await site.annotate("n1", {LOCK: lock_of("somebody")})
     await bind
     assert await site.lock() == lock_of("somebody")
@@ -387,7 +389,7 @@ async def test_a_lock_left_by_an_earlier_life_is_removed_although_nobody_waits(s
     await site.submit("owner", memory_mib=100)
     await site.annotate("n1", {LOCK: lock_of("owner")})
     await site.restart()
-    await site.clock.run_until(lambda: LOCK not in site.process.state.nodes["n1"].annotations)
+    await site.clock.run_until(lambda: LOCK not in site.process.state.shown.nodes["n1"].annotations)
     assert site.clock.elapsed_s > 35
 
 
@@ -402,7 +404,7 @@ async def test_nodes_that_are_not_there_leave_no_trace(site: Site) -> None:
     pod = await site.submit()
     await site.choose(pod)
     await site.client.delete(NODES, "n1")
-    await poll(lambda: "n1" not in site.process.state.nodes)
+    await poll(lambda: "n1" not in site.process.state.shown.nodes)
     await site.bind(pod)
     assert len(site.process.locks) == 0
 
@@ -418,7 +420,7 @@ async def bind_behind_an_owner(site: Site, *, in_group: bool, **settings: Any) -
     pod = await site.submit(memory_mib=100)
     if in_group:
         await site.change_pod("p", GROUP)
-        await poll(lambda: bool(site.process.state.pods[pod.metadata.uid].pod_group))
+        await poll(lambda: bool(site.process.state.shown.pods[pod.metadata.uid].pod_group))
     await site.choose(pod)
     await site.annotate("n1", {LOCK: lock_of("owner")})
     bind = site.start_bind(pod)

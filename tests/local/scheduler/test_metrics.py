@@ -11,6 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from gpuloom.kube import NODES, PODS, RESOURCE_QUOTAS
 from gpuloom.kube.authority import CertificateAuthority
+from gpuloom.scheduler.metrics.process import list_series
 from gpuloom.wire.keys import NODE_CORDON
 
 SETTINGS = dataclasses.replace(DEFAULTS, metrics_bind_address="127.0.0.1:0")
@@ -205,7 +206,7 @@ async def test_pods_without_mig_instances_are_looked_at_one_by_one(empty: Site) 
     """There may be very many: a scrape makes pauses between them."""
     await start(empty)
     await occupy(empty)
-    (instances,) = [one for one in empty.process.parts.series() if one.name == "hami_node_gpu_mig_instance_info"]
+    (instances,) = [one for one in list_series(empty.process.parts) if one.name == "hami_node_gpu_mig_instance_info"]
     assert list(instances.samples()) == [None]
 
 
@@ -252,7 +253,7 @@ async def test_all_pods_that_wait_are_counted_by_cause_with_the_age_of_the_oldes
 
 def count_idle(site: Site) -> Any:
     """Count them as a scrape does, which is kept for others who ask in the next moment."""
-    (idle,) = [one for one in site.process.parts.series() if one.name == "gpuloom_idle_cards"]
+    (idle,) = [one for one in list_series(site.process.parts) if one.name == "gpuloom_idle_cards"]
     return [sample for sample in idle.samples() if sample is not None]
 
 
@@ -362,7 +363,7 @@ async def test_pods_that_no_webhook_has_completed_are_counted(
         "spec": {"schedulerName": scheduler, "containers": containers},
     }
     pod = await empty.client.create(PODS, manifest, namespace="default")
-    await poll(lambda: pod.metadata.uid in empty.process.state.pods)
+    await poll(lambda: pod.metadata.uid in empty.process.state.shown.pods)
     assert await value_of(empty, UNMUTATED) == count
 
 
@@ -375,7 +376,7 @@ async def test_amounts_that_the_api_server_spells_its_own_way_are_complete(empty
     resources = {"limits": {GCU_MEMORY: "16k"}, "requests": {GCU_MEMORY: "16k"}}
     spec = {"schedulerName": "hami-scheduler", "containers": [{"name": "c", "image": "i", "resources": resources}]}
     pod = await empty.client.create(PODS, {"metadata": {"name": "p"}, "spec": spec}, namespace="default")
-    await poll(lambda: pod.metadata.uid in empty.process.state.pods)
+    await poll(lambda: pod.metadata.uid in empty.process.state.shown.pods)
     assert await value_of(empty, UNMUTATED) == 0
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from local.scheduler.site import DEFAULTS, Site
 
+from gpuloom.scheduler.metrics.process import list_series
 from gpuloom.scheduler.parts import Parts
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "metrics.md"
@@ -21,7 +22,7 @@ def rows_of_page() -> list[Row]:
 
 
 def rows_of_code(parts: Parts) -> Iterator[Row]:
-    for series in parts.series():
+    for series in list_series(parts):
         name = f"{series.name}_total" if series.kind == "counter" else series.name
         yield name, series.kind, ", ".join(series.labels), series.help
     for family in parts.latencies.registry.collect():

@@ -144,7 +144,7 @@ async def test_who_waits_is_woken_when_the_reservation_moves(site: Site) -> None
     assert await offer(site, waiting) == []
     assert await site.bind(pod, "n2") == ""
     await site.clock.run_until(
-        lambda: "gpuloom.io/woken" in site.process.state.pods[waiting.metadata.uid].annotations, step_s=0.05
+        lambda: "gpuloom.io/woken" in site.process.state.shown.pods[waiting.metadata.uid].annotations, step_s=0.05
     )
 
 
@@ -214,7 +214,7 @@ async def test_a_bound_pod_whose_watch_is_late_is_not_moved(site: Site) -> None:
     site.server.faults.cut_watches("pods")
     site.fail("GET", r"/pods\?", status=503, times=1000)
     assert await site.bind(pod, "n2") == ""
-    assert not site.process.state.pods[pod.metadata.uid].spec.node_name
+    assert not site.process.state.shown.pods[pod.metadata.uid].spec.node_name
     assert await site.bind(pod, "n3") == "pod default/p is already bound to node n2"
     assert holds(site, pod) == "n2"
 
@@ -224,7 +224,7 @@ async def test_cards_stay_held_on_the_chosen_node_while_the_outcome_is_unknown(s
     pod = await filtered(site, memory_mib=9000)
     site.fail("POST", "/binding", delay_s=0.3)
     bind = site.start_bind(pod, "n2")
-    await poll(lambda: pod.metadata.uid in site.process.state.binding)
+    await poll(lambda: pod.metadata.uid in site.process.state.binds.binding)
     assert await site.bind(pod, "n3") == "bind of pod default/p in progress"
     assert holds(site, pod) == "n2"
     assert await bind == ""
@@ -249,10 +249,10 @@ async def test_a_new_leader_binds_nothing_that_another_filtered(empty: Site) -> 
         await empty.register(name)
     pod = await filtered(empty)
     await change_lease(empty, holderIdentity="there_1", leaseTransitions=1)
-    await poll(lambda: bool(empty.process.state.obstacle))
+    await poll(lambda: bool(empty.process.state.charge.obstacle))
     assert "there_1" in await empty.bind(pod, "n2")
     await change_lease(empty, holderIdentity="here_2", leaseTransitions=2)
-    await poll(lambda: not empty.process.state.obstacle)
+    await poll(lambda: not empty.process.state.charge.obstacle)
     await become_leader(empty)
     assert await empty.bind(pod, "n2") == "no reservation of pod default/p on node n2, filter again"
     assert (await empty.pod()).spec.node_name == ""

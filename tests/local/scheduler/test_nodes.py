@@ -16,7 +16,7 @@ async def handshake_of(site: Site, name: str = "n1") -> str | None:
 
 
 async def is_shaken(site: Site, expected: str | None, name: str = "n1") -> None:
-    await site.clock.run_until(lambda: site.process.state.nodes[name].annotations.get(HANDSHAKE) == expected)
+    await site.clock.run_until(lambda: site.process.state.shown.nodes[name].annotations.get(HANDSHAKE) == expected)
 
 
 async def serves(site: Site, *nodes: str) -> bool:
@@ -26,7 +26,7 @@ async def serves(site: Site, *nodes: str) -> bool:
 async def test_a_node_that_registered_is_asked_once(site: Site) -> None:
     """scheduler 8.1 healthy, not changed."""
     await is_shaken(site, "Requesting_2026-11-21 12:00:00")
-    version = site.process.state.nodes["n1"].metadata.resource_version
+    version = site.process.state.shown.nodes["n1"].metadata.resource_version
     await site.clock.advance(200)
     await let_answers_arrive()
     assert (await site.client.get(NODES, "n1")).metadata.resource_version == version
@@ -48,7 +48,9 @@ async def test_nodes_that_were_there_before_the_start_are_asked_right_after_it(s
     await site.clock.advance(5)
     await site.start()
     await site.process.wait_synced()
-    await poll(lambda: site.process.state.nodes["n1"].annotations.get(HANDSHAKE) == "Requesting_2026-11-21 12:00:05")
+    await poll(
+        lambda: site.process.state.shown.nodes["n1"].annotations.get(HANDSHAKE) == "Requesting_2026-11-21 12:00:05"
+    )
 
 
 async def test_a_node_whose_kubelet_takes_its_offer_back_is_out_at_once(site: Site) -> None:
@@ -91,7 +93,9 @@ async def test_clean_up_can_be_written_as_older_schedulers_did(empty: Site) -> N
     await is_shaken(empty, "Requesting_2026-11-21 12:00:00")
     await empty.offer("n1", 0)
     await empty.clock.run_until(
-        lambda: empty.process.state.nodes["n1"].annotations.get(HANDSHAKE, "").startswith("Deleted_2026-11-21 12:00:")
+        lambda: (
+            empty.process.state.shown.nodes["n1"].annotations.get(HANDSHAKE, "").startswith("Deleted_2026-11-21 12:00:")
+        )
     )
 
 
@@ -100,7 +104,7 @@ async def test_every_node_is_asked_when_all_are_to_be_probed(empty: Site) -> Non
     await empty.start(dataclasses.replace(DEFAULTS, handshake_probe="all"))
     await empty.process.wait_synced()
     await empty.client.create(NODES, {"metadata": {"name": "plain"}})
-    await poll(lambda: HANDSHAKE in getattr(empty.process.state.nodes.get("plain"), "annotations", {}))
+    await poll(lambda: HANDSHAKE in getattr(empty.process.state.shown.nodes.get("plain"), "annotations", {}))
 
 
 async def test_a_handshake_that_cannot_be_written_is_tried_again(empty: Site) -> None:
@@ -110,7 +114,7 @@ async def test_a_handshake_that_cannot_be_written_is_tried_again(empty: Site) ->
     empty.fail("PATCH", "/nodes/n1", status=500)
     await empty.register("n1")
     assert await serves(empty, "n1")
-    await empty.clock.run_until(lambda: HANDSHAKE in empty.process.state.nodes["n1"].annotations, step_s=5)
+    await empty.clock.run_until(lambda: HANDSHAKE in empty.process.state.shown.nodes["n1"].annotations, step_s=5)
 
 
 async def test_only_nodes_with_the_selected_labels_serve(empty: Site) -> None:
@@ -134,7 +138,7 @@ async def test_a_node_that_loses_its_label_is_out(empty: Site) -> None:
 async def test_a_deleted_node_is_out(site: Site) -> None:
     """scheduler 8.1 node deleted."""
     await site.client.delete(NODES, "n1")
-    await poll(lambda: "n1" not in site.process.state.nodes)
+    await poll(lambda: "n1" not in site.process.state.shown.nodes)
     assert not await serves(site, "n1")
 
 

@@ -122,7 +122,7 @@ async def test_what_kube_schedulers_victims_use_up_of_a_budget_is_used_up(site: 
     labels = {"metadata": {"labels": {"app": "web"}}}
     for pod in (first, second):
         await site.change_pod(pod.name, labels)
-        await poll(lambda uid=pod.metadata.uid: "app" in site.process.state.victim_labels[uid])  # type: ignore[misc]
+        await poll(lambda uid=pod.metadata.uid: "app" in site.process.state.shown.victim_labels[uid])  # type: ignore[misc]
     await protect(site, 1)
     high = await submit(site, "high", 8500, 10)
     (answer,) = (await ask(site, high, {"n1": [first.metadata.uid]})).values()

@@ -57,7 +57,7 @@ def is_nominated(site: Site, pod: Pod) -> bool:
 
 
 async def wait_leaving(site: Site, pod: Pod) -> None:
-    await poll(lambda: site.process.state.is_leaving(pod.metadata.uid))
+    await poll(lambda: site.process.state.shown.is_leaving(pod.metadata.uid))
 
 
 async def leaves_nobody(site: Site, *staying: Pod) -> None:
@@ -81,7 +81,9 @@ async def test_a_pod_of_lower_priority_leaves_and_the_other_gets_its_cards(site:
     assert (await site.pod("high")).annotations[NOMINATED].startswith("n1;")
     assert await site.choose(high) is None
     await site.remove(low)
-    await site.clock.run_until(lambda: WOKEN in site.process.state.pods[high.metadata.uid].annotations, step_s=0.05)
+    await site.clock.run_until(
+        lambda: WOKEN in site.process.state.shown.pods[high.metadata.uid].annotations, step_s=0.05
+    )
     assert await site.choose(high) == "n1"
     assert await site.bind(high) == ""
     await poll(lambda: not is_nominated(site, high))
@@ -194,7 +196,7 @@ async def test_a_pod_of_higher_priority_takes_the_room_and_the_nomination_ends(s
     await site.remove(low)
     assert await site.choose(await submit(site, "highest", 8000, 100)) == "n1"
     await site.clock.run_until(lambda: not is_nominated(site, high))
-    await poll(lambda: NOMINATED not in site.process.state.pods[high.metadata.uid].annotations)
+    await poll(lambda: NOMINATED not in site.process.state.shown.pods[high.metadata.uid].annotations)
 
 
 async def test_of_two_pods_for_one_card_one_evicts(site: Site) -> None:
@@ -241,7 +243,7 @@ async def test_a_protected_pod_is_asked_and_another_leaves_in_its_place(site: Si
     protected, other = await run(site, "protected", 8000, 1), await run(site, "other", 8000, 2, node="n2")
     site.fail("POST", "/pods/protected/eviction", status=429, times=100)
     assert await site.choose(await submit(site, "high", 8000, 10), "n1", "n2") is None
-    await site.clock.run_until(lambda: site.process.state.is_leaving(other.metadata.uid), step_s=0.05)
+    await site.clock.run_until(lambda: site.process.state.shown.is_leaving(other.metadata.uid), step_s=0.05)
     await leaves_nobody(site, protected)
 
 
@@ -249,7 +251,7 @@ async def test_a_budget_is_broken_where_nothing_else_helps_and_the_pod_is_told(s
     protected = await run(site, "protected", 8000, 1)
     site.fail("POST", "/pods/protected/eviction", status=429, times=100)
     assert await site.choose(high := await submit(site, "high", 8000, 10)) is None
-    await site.clock.run_until(lambda: site.process.state.is_leaving(protected.metadata.uid), step_s=0.05)
+    await site.clock.run_until(lambda: site.process.state.shown.is_leaving(protected.metadata.uid), step_s=0.05)
     found = await site.client.get(HOST_PODS, "protected", namespace="default")
     (condition,) = [one for one in found.status.conditions or () if one.type == "DisruptionTarget"]
     assert (condition.status, condition.reason) == ("True", "PreemptionByScheduler")
@@ -285,7 +287,7 @@ async def test_a_pod_stays_until_it_has_had_its_cards_for_a_while(empty: Site) -
     assert await empty.choose(await submit(empty, "high", 8000, 10)) is None
     await empty.clock.run_until(lambda: dropped(empty).get("young", 0) > 0, step_s=0.05)
     await leaves_nobody(empty, low)
-    await empty.clock.run_until(lambda: empty.process.state.is_leaving(low.metadata.uid), step_s=5)
+    await empty.clock.run_until(lambda: empty.process.state.shown.is_leaving(low.metadata.uid), step_s=5)
 
 
 async def test_a_static_pod_stays(site: Site) -> None:
@@ -338,7 +340,7 @@ async def test_nobody_more_is_evicted_for_a_pod_that_found_room_meanwhile(site: 
             await site.remove(other)
     assert await site.choose(high, "n1") == "n1"
     await site.clock.advance(30)
-    assert not site.process.state.is_leaving(last.metadata.uid)
+    assert not site.process.state.shown.is_leaving(last.metadata.uid)
 
 
 async def test_what_failed_is_not_tried_sooner_because_the_pod_is_filtered_again(site: Site) -> None:
@@ -378,7 +380,7 @@ async def test_most_plans_at_a_time(empty: Site) -> None:
     await empty.clock.run_until(lambda: is_nominated(empty, first), step_s=0.05)
     await leaves_nobody(empty)
     assert not is_nominated(empty, second)
-    leaving = [pod for pod in lows if empty.process.state.is_leaving(pod.metadata.uid)]
+    leaving = [pod for pod in lows if empty.process.state.shown.is_leaving(pod.metadata.uid)]
     assert len(leaving) == 1
     await empty.remove(leaving[0])
     assert await empty.choose(first, "n1", "n2") is not None
@@ -404,11 +406,11 @@ async def test_a_pod_that_nobody_tries_while_its_room_is_free_keeps_others_from_
     """Its volume is gone: kube-scheduler refuses it before any Filter."""
     first, holder = await nominate_for_a_slot(empty)
     began_s = empty.clock.elapsed_s
-    await empty.clock.run_until(lambda: empty.process.state.is_leaving(holder.metadata.uid), step_s=1)
+    await empty.clock.run_until(lambda: empty.process.state.shown.is_leaving(holder.metadata.uid), step_s=1)
     assert 30 <= empty.clock.elapsed_s - began_s < 120
     assert not is_nominated(empty, first)
     assert empty.process.parts.preemption.counts.ended == {"unclaimed": 1}
-    await poll(lambda: NOMINATED not in empty.process.state.pods[first.metadata.uid].annotations)
+    await poll(lambda: NOMINATED not in empty.process.state.shown.pods[first.metadata.uid].annotations)
 
 
 async def test_a_pod_that_is_tried_now_and_then_keeps_its_free_room(empty: Site) -> None:
@@ -513,7 +515,9 @@ async def test_nobody_leaves_for_a_pod_that_fits_beside_another_once_those_have_
     assert dropped(site).keys() == {"leaving"}
     assert explain(site, second) == ()
     await site.remove(leaver)
-    await site.clock.run_until(lambda: WOKEN in site.process.state.pods[second.metadata.uid].annotations, step_s=0.05)
+    await site.clock.run_until(
+        lambda: WOKEN in site.process.state.shown.pods[second.metadata.uid].annotations, step_s=0.05
+    )
     assert await site.choose(second, "n1", "n2") == "n1"
 
 
@@ -525,7 +529,7 @@ async def test_where_the_room_of_those_who_left_is_taken_by_another_room_is_made
     await run(site, "important", 8000, 20)
     began_s = site.clock.elapsed_s
     assert await site.choose(second, "n1", "n2") is None
-    await site.clock.run_until(lambda: site.process.state.is_leaving(holder.metadata.uid), step_s=0.1)
+    await site.clock.run_until(lambda: site.process.state.shown.is_leaving(holder.metadata.uid), step_s=0.1)
     assert site.clock.elapsed_s - began_s < 5
 
 

@@ -32,13 +32,13 @@ async def run_labelled(site: Site, name: str, priority: int, node: str) -> Pod:
     """Let a pod of the web get its cards."""
     pod = await run(site, name, 8000, priority, node=node)
     await site.change_pod(name, {"metadata": {"labels": WEB}})
-    await poll(lambda: site.process.state.victim_labels[pod.metadata.uid] == WEB)
+    await poll(lambda: site.process.state.shown.victim_labels[pod.metadata.uid] == WEB)
     return pod
 
 
 async def protect(site: Site, allowed: int, name: str = "web") -> None:
     """Make a budget for the web that lets so many pods go."""
-    known = site.process.state.budgets.allowed
+    known = site.process.state.shown.budgets.allowed
     body = {"metadata": {"name": name}, "spec": {"maxUnavailable": 1, "selector": {"matchLabels": WEB}}}
     await site.client.create(DISRUPTION_BUDGETS, body, namespace="default")
     status = {"status": {"disruptionsAllowed": allowed}}
@@ -71,7 +71,7 @@ async def test_when_a_budget_is_gone_its_pods_may_leave_again(site: Site) -> Non
     await run(site, "more-important", 8000, 2, node="n2")
     await protect(site, 0)
     await site.client.delete(DISRUPTION_BUDGETS, "web", namespace="default")
-    await poll(lambda: not site.process.state.budgets.allowed)
+    await poll(lambda: not site.process.state.shown.budgets.allowed)
     await make_room(site, await submit(site, "high", 8000, 10), "n1", "n2")
     await wait_leaving(site, low)
 

@@ -36,7 +36,9 @@ async def kill_and_lead_again(site: Site) -> None:
 
 
 async def wait_annotated(site: Site, pod: Pod) -> None:
-    await site.clock.run_until(lambda: NOMINATED in site.process.state.pods[pod.metadata.uid].annotations, step_s=0.05)
+    await site.clock.run_until(
+        lambda: NOMINATED in site.process.state.shown.pods[pod.metadata.uid].annotations, step_s=0.05
+    )
 
 
 async def just_refused(_site: Site, _pod: Pod) -> None:
@@ -72,7 +74,7 @@ async def all_gone(site: Site, pod: Pod) -> None:
 
 
 def _leaving(site: Site) -> list[bool]:
-    lows = [pod for pod in site.process.state.pods.values() if pod.name.startswith("low-")]
+    lows = [pod for pod in site.process.state.shown.pods.values() if pod.name.startswith("low-")]
     return [pod.is_terminating for pod in lows]
 
 
@@ -88,7 +90,7 @@ async def test_a_new_leader_goes_on(leader: Site, step: Callable[[Site, Pod], Aw
     assert await site.choose(high, "n1", "n2") is None
     await step(site, high)
     await kill_and_lead_again(site)
-    await poll(lambda: high.metadata.uid in site.process.state.pods)
+    await poll(lambda: high.metadata.uid in site.process.state.shown.pods)
     node = await site.choose(await site.pod("high"), "n1", "n2")
     if node is None:
         await site.clock.run_until(lambda: all(_leaving(site)), step_s=0.05)
@@ -108,7 +110,7 @@ async def test_who_ceases_to_lead_evicts_nobody_any_more(leader: Site) -> None:
     high = await submit(leader, "high", 9000, 10)
     assert await leader.choose(high) is None
     await change_lease(leader, holderIdentity="there_1")
-    await poll(lambda: not leader.process.state.is_in_charge)
+    await poll(lambda: not leader.process.state.charge.is_ours)
     await leader.clock.advance(5)
     await let_answers_arrive()
     assert not (await leader.pod("low")).is_terminating
@@ -124,5 +126,5 @@ async def test_who_doubts_its_lease_evicts_nobody(leader: Site) -> None:
     await leader.clock.run_until(lambda: is_nominated(leader, high), step_s=0.01)
     await leader.clock.advance(20)
     await let_answers_arrive()
-    assert leader.process.state.obstacle
+    assert leader.process.state.charge.obstacle
     assert not (await leader.pod("low")).is_terminating

@@ -52,7 +52,7 @@ async def test_a_refused_pod_is_woken_when_the_quota_is_raised(site: Site) -> No
     assert await site.choose(pod) is None
     await change(site, 4000)
     await site.clock.run_until(
-        lambda: "gpuloom.io/woken" in site.process.state.pods[pod.metadata.uid].annotations, step_s=0.05
+        lambda: "gpuloom.io/woken" in site.process.state.shown.pods[pod.metadata.uid].annotations, step_s=0.05
     )
 
 

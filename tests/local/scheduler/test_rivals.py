@@ -9,6 +9,7 @@ from local.scheduler.site import Site
 from local.scheduler.test_leadership import ELECTED, become_leader, change_lease, get_status, make_lease
 
 from gpuloom.kube import EVENTS, LEASES
+from gpuloom.scheduler.metrics.process import list_series
 
 HAMI: dict[str, Any] = {"holderIdentity": "hami_1", "leaseDurationSeconds": 15, "leaseTransitions": 0}
 
@@ -59,9 +60,12 @@ async def test_nobody_leads_beside_a_living_scheduler_of_hami(empty: Site) -> No
     await rival.create()
     await start(empty, rival_lease_namespaces="default")
     await live_side_by_side(empty, rival, 40)
-    assert not empty.process.state.is_in_charge
-    assert empty.process.state.obstacle == "another scheduler decides: hami_1 renews the lease default/hami-scheduler"
-    assert (await empty.filter(await empty.submit()))["Error"] == empty.process.state.obstacle
+    assert not empty.process.state.charge.is_ours
+    assert (
+        empty.process.state.charge.obstacle
+        == "another scheduler decides: hami_1 renews the lease default/hami-scheduler"
+    )
+    assert (await empty.filter(await empty.submit()))["Error"] == empty.process.state.charge.obstacle
 
 
 async def test_who_leads_stops_when_another_scheduler_comes_to_life(empty: Site) -> None:
@@ -69,9 +73,9 @@ async def test_who_leads_stops_when_another_scheduler_comes_to_life(empty: Site)
     await become_leader(empty)
     rival = Rival(empty, "default")
     await rival.create()
-    await poll(lambda: "perhaps no more" in empty.process.state.obstacle)
+    await poll(lambda: "perhaps no more" in empty.process.state.charge.obstacle)
     await live_side_by_side(empty, rival, 4)
-    assert "hami_1 renews" in empty.process.state.obstacle
+    assert "hami_1 renews" in empty.process.state.charge.obstacle
 
 
 async def test_a_scheduler_that_left_its_lease_behind_is_in_the_way_for_its_duration_only(empty: Site) -> None:
@@ -79,9 +83,9 @@ async def test_a_scheduler_that_left_its_lease_behind_is_in_the_way_for_its_dura
     await Rival(empty, "default").create()
     await start(empty, rival_lease_namespaces="default")
     await live_side_by_side(empty, None, 12)
-    assert "perhaps no more" in empty.process.state.obstacle
+    assert "perhaps no more" in empty.process.state.charge.obstacle
     await live_side_by_side(empty, None, 12)
-    await poll(lambda: empty.process.state.is_in_charge)
+    await poll(lambda: empty.process.state.charge.is_ours)
 
 
 @pytest.mark.parametrize("end", ["released", "deleted"])
@@ -92,7 +96,7 @@ async def test_a_scheduler_that_gives_its_lease_up_is_not_waited_for(empty: Site
     await live_side_by_side(empty, rival, 4)
     await (rival.renew(holderIdentity="") if end == "released" else rival.delete())
     await live_side_by_side(empty, None, 7)
-    await poll(lambda: empty.process.state.is_in_charge)
+    await poll(lambda: empty.process.state.charge.is_ours)
 
 
 async def test_what_the_other_one_did_last_is_listed_before_anything_is_decided(empty: Site) -> None:
@@ -101,13 +105,13 @@ async def test_what_the_other_one_did_last_is_listed_before_anything_is_decided(
     await rival.create()
     await start(empty, rival_lease_namespaces="default")
     await live_side_by_side(empty, rival, 8)
-    lists = empty.process.parts.informers.stats["pods"].lists
+    lists = empty.process.parts.informers.reflectors["pods"].relists
     await rival.delete()
     await live_side_by_side(empty, None, 4)
-    assert not empty.process.state.is_in_charge
+    assert not empty.process.state.charge.is_ours
     await live_side_by_side(empty, None, 4)
-    await poll(lambda: empty.process.state.is_in_charge)
-    assert empty.process.parts.informers.stats["pods"].lists == lists + 1
+    await poll(lambda: empty.process.state.charge.is_ours)
+    assert empty.process.parts.informers.reflectors["pods"].relists == lists + 1
 
 
 async def test_a_silent_watch_is_no_proof_that_nobody_renews(empty: Site) -> None:
@@ -118,14 +122,14 @@ async def test_a_silent_watch_is_no_proof_that_nobody_renews(empty: Site) -> Non
     await live_side_by_side(empty, rival, 4)
     empty.fail("GET", r"/namespaces/default/leases\?", status=503, times=1000)
     await live_side_by_side(empty, None, 40)
-    assert "hami_1 renews" in empty.process.state.obstacle
+    assert "hami_1 renews" in empty.process.state.charge.obstacle
 
 
 async def test_nobody_leads_before_the_leases_are_listed(empty: Site) -> None:
     empty.fail("GET", "coordination.k8s.io/v1/leases", status=503, times=1000)
     await start(empty)
     await live_side_by_side(empty, None, 10)
-    assert "it is not known whether another scheduler decides" in empty.process.state.obstacle
+    assert "it is not known whether another scheduler decides" in empty.process.state.charge.obstacle
 
 
 async def test_a_tenants_lease_refuses_nothing_and_is_told(empty: Site) -> None:
@@ -134,7 +138,7 @@ async def test_a_tenants_lease_refuses_nothing_and_is_told(empty: Site) -> None:
     await rival.create()
     await start(empty)
     await live_side_by_side(empty, rival, 12)
-    await poll(lambda: empty.process.state.is_in_charge)
+    await poll(lambda: empty.process.state.charge.is_ours)
     assert read_metric(empty, "elsewhere") == 1
     assert read_metric(empty, "named") == 0
 
@@ -161,12 +165,12 @@ async def test_the_lease_that_is_followed_is_no_rival(empty: Site) -> None:
     await make_lease(empty, "hami_1")
     await empty.start(ELECTED)
     await empty.process.wait_synced()
-    await poll(lambda: empty.process.state.obstacle == "not the leader: hami_1 is")
+    await poll(lambda: empty.process.state.charge.obstacle == "not the leader: hami_1 is")
     await change_lease(empty, holderIdentity="here_2", leaseTransitions=1)
     await become_leader(empty)
     assert await get_status(empty, "/readyz") == 200
 
 
 def read_metric(site: Site, where: str) -> float:
-    (series,) = [one for one in site.process.parts.series() if one.name == "gpuloom_rival_leases"]
+    (series,) = [one for one in list_series(site.process.parts) if one.name == "gpuloom_rival_leases"]
     return dict(filter(None, series.samples()))[(where,)]

@@ -8,7 +8,7 @@ from local.scheduler.clock import let_answers_arrive, poll
 from local.scheduler.site import ALLOCATED, DEFAULTS, LOCK, REGISTER, VGPU_NODE, Site, card, share_of
 
 from gpuloom.kube import NODES, PODS
-from gpuloom.scheduler.state import MOST_GONE
+from gpuloom.scheduler.watch.shown import MOST_GONE
 from gpuloom.wire.objects import Pod
 
 WOKEN = "gpuloom.io/woken"
@@ -23,7 +23,7 @@ async def occupy(site: Site, name: str = "occupant", memory_mib: int = 9000) -> 
 
 async def is_woken(site: Site, name: str = "p") -> None:
     uid = (await site.pod(name)).metadata.uid
-    await site.clock.run_until(lambda: WOKEN in site.process.state.pods[uid].annotations, step_s=0.05)
+    await site.clock.run_until(lambda: WOKEN in site.process.state.shown.pods[uid].annotations, step_s=0.05)
 
 
 async def stays_asleep(site: Site, name: str = "p") -> None:
@@ -36,7 +36,7 @@ async def test_an_unbound_pods_annotations_count_nothing(site: Site) -> None:
     """binding 2.2 who is counted; D-41."""
     pod = await site.submit(memory_mib=9000)
     await site.change_pod("p", {"metadata": {"annotations": share_of("n1", 9000)}})
-    await poll(lambda: ALLOCATED in site.process.state.pods[pod.metadata.uid].annotations)
+    await poll(lambda: ALLOCATED in site.process.state.shown.pods[pod.metadata.uid].annotations)
     assert await site.free_mib("n1") == 10000
 
 
@@ -45,7 +45,7 @@ async def test_a_bound_pod_whose_annotation_names_another_node_is_not_counted(si
     await site.register("n2")
     pod = await site.submit()
     await site.bind_by_another(pod, "n2", share_of("n1"))
-    await poll(lambda: bool(site.process.state.pods[pod.metadata.uid].spec.node_name))
+    await poll(lambda: bool(site.process.state.shown.pods[pod.metadata.uid].spec.node_name))
     assert (await site.free_mib("n1"), await site.free_mib("n2")) == (10000, 10000)
 
 
@@ -54,7 +54,7 @@ async def test_a_terminating_bound_pod_is_counted_until_it_is_gone(site: Site) -
     await occupy(site)
     pod = await site.pod("occupant")
     await site.client.delete(PODS, "occupant", namespace="default")
-    await poll(lambda: site.process.state.pods[pod.metadata.uid].is_terminating)
+    await poll(lambda: site.process.state.shown.pods[pod.metadata.uid].is_terminating)
     assert await site.free_mib("n1") == 1000
     await site.remove(pod)
     assert await site.free_mib("n1") == 10000
@@ -63,7 +63,7 @@ async def test_a_terminating_bound_pod_is_counted_until_it_is_gone(site: Site) -
 async def test_a_pod_that_ended_holds_nothing(site: Site) -> None:
     await occupy(site)
     pod = await site.change_pod("occupant", {"status": {"phase": "Succeeded"}}, subresource="status")
-    await poll(lambda: pod.metadata.uid in site.process.state.gone)
+    await poll(lambda: pod.metadata.uid in site.process.state.shown.gone)
     assert await site.free_mib("n1") == 10000
 
 
@@ -77,7 +77,7 @@ async def test_cards_given_by_another_scheduler_replace_what_was_reserved_here(s
     pod = await site.submit(memory_mib=3000)
     await site.choose(pod)
     await site.bind_by_another(pod, "n1", share_of("n1", 5000))
-    await poll(lambda: bool(site.process.state.pods[pod.metadata.uid].spec.node_name))
+    await poll(lambda: bool(site.process.state.shown.pods[pod.metadata.uid].spec.node_name))
     assert await site.free_mib("n1") == 5000
 
 
@@ -169,7 +169,7 @@ async def test_a_pod_deleted_while_the_watch_was_down_gives_back_its_share(site:
     await site.client.delete(PODS, "occupant", namespace="default", grace_period_s=0)
     site.server.faults.expire_history()
     site.server.faults.waiting.remove(outage)
-    await poll(lambda: not site.process.state.pods)
+    await poll(lambda: not site.process.state.shown.pods)
     assert await site.free_mib("n1") == 10000
 
 
@@ -179,7 +179,7 @@ async def test_a_node_deleted_while_the_watch_was_down_is_forgotten(site: Site) 
     await site.client.delete(NODES, "n1")
     site.server.faults.expire_history()
     site.server.faults.waiting.remove(outage)
-    await poll(lambda: "n1" not in site.process.state.nodes)
+    await poll(lambda: "n1" not in site.process.state.shown.nodes)
     assert len(site.process.locks) == 0
     assert (await site.filter(await site.submit()))["FailedAndUnresolvableNodes"] == {"n1": "node unregistered"}
 
@@ -204,7 +204,7 @@ async def test_a_refused_pod_is_woken_when_a_card_recovers(site: Site) -> None:
     await site.register("n2", card("n2", memory_mib=40000, healthy=False))
     assert await site.choose(await site.submit(memory_mib=20000), "n2") is None
     await site.client.delete(NODES, "n2")
-    await poll(lambda: "n2" not in site.process.state.nodes)
+    await poll(lambda: "n2" not in site.process.state.shown.nodes)
     await site.register("n2", card("n2", memory_mib=40000))
     await is_woken(site)
 
@@ -249,10 +249,10 @@ async def test_at_most_twenty_pods_a_second_are_woken(site: Site) -> None:
     pods = [await site.submit(f"p{number}", memory_mib=1000) for number in range(25)]
     for pod in pods:
         assert await site.choose(pod) is None or True
-    refused = len(site.process.state.unschedulable)
+    refused = len(site.process.state.waiting.unschedulable)
     started_s = site.clock.elapsed_s
     await site.remove(await site.pod("occupant"))
-    await site.clock.run_until(lambda: not site.process.state.unschedulable, step_s=0.01)
+    await site.clock.run_until(lambda: not site.process.state.waiting.unschedulable, step_s=0.01)
     assert site.clock.elapsed_s - started_s >= (refused - 1) * 0.05
 
 
@@ -312,7 +312,7 @@ async def test_a_watch_that_lags_behind_ends_in_a_wake_up(site: Site) -> None:
     assert await site.choose(pod) is None
     await site.clock.advance(3)
     site.server.faults.waiting.remove(outage)
-    await poll(lambda: occupant.metadata.uid in site.process.state.gone)
+    await poll(lambda: occupant.metadata.uid in site.process.state.shown.gone)
     await is_woken(site)
 
 
@@ -323,7 +323,7 @@ async def test_a_late_event_of_a_node_does_not_undo_our_own_lock(site: Site) -> 
     site.server.faults.cut_watches("nodes")
     assert await site.bind(await site.pod("a")) == ""
     second = site.start_bind(await site.pod("b"))
-    await poll(lambda: LOCK in site.process.state.nodes["n1"].annotations)
+    await poll(lambda: LOCK in site.process.state.shown.nodes["n1"].annotations)
     await let_answers_arrive()
     assert not second.done()
     await site.unlock()
@@ -351,7 +351,11 @@ async def test_only_so_many_deleted_pods_are_remembered(site: Site) -> None:
     state = site.process.state
     for number in range(MOST_GONE + 10):
         state.remove_pod(f"uid-{number}", 0.0)
-    assert (len(state.gone), "uid-9" in state.gone, "uid-10" in state.gone) == (MOST_GONE, False, True)
+    assert (len(state.shown.gone), "uid-9" in state.shown.gone, "uid-10" in state.shown.gone) == (
+        MOST_GONE,
+        False,
+        True,
+    )
 
 
 async def test_a_pod_that_is_bound_and_goes_while_a_list_is_on_its_way_holds_nothing(site: Site) -> None:

@@ -29,7 +29,7 @@ async def run_plugin(
     pod = await site.client.create(PODS, manifest, namespace="default")
     await site.annotate(node, {SERVES: f"{vendors};{pod.metadata.uid}"})
     if labels == COMPONENT:
-        await poll(lambda: pod.metadata.uid in site.process.state.plugins.uids())
+        await poll(lambda: pod.metadata.uid in site.process.state.shown.plugins.uids())
     return pod
 
 
@@ -111,7 +111,7 @@ async def test_a_pod_that_is_gone_unserved_keeps_its_node_for_two_seconds(
         await site.remove(first)
     else:
         await site.change_pod("first", {"status": {"phase": "Succeeded"}}, subresource="status")
-        await poll(lambda: first.metadata.uid not in site.process.state.pods)
+        await poll(lambda: first.metadata.uid not in site.process.state.shown.pods)
     assert not bind.done()
     assert await site.clock.run_until_done(bind, step_s=0.1) == ""
     assert 2 <= site.clock.elapsed_s - began_s < 5
@@ -121,7 +121,9 @@ async def test_time_frees_nothing_and_is_told(site: Site, first: Pod) -> None:
     _, bind = await bind_next_to(site, first)
     await site.wait_bound(first)
     assert "timed out after 28s waiting for node n1" in await site.clock.run_until_done(bind)
-    await site.clock.run_until(lambda: bool(site.process.state.unserved.overdue(300, site.clock.clocks.monotonic())))
+    await site.clock.run_until(
+        lambda: bool(site.process.state.binds.unserved.overdue(300, site.clock.clocks.monotonic()))
+    )
     again = site.start_bind(await site.pod("second"))
     assert "timed out after 28s" in await site.clock.run_until_done(again)
     event = await site.wait_event("DevicePluginSilent", "first")
@@ -183,7 +185,7 @@ async def test_a_plugin_that_is_gone_or_going_counts_no_more(site: Site) -> None
     """A roll-back to HAMi's plugin leaves the annotation behind."""
     plugin = await run_plugin(site)
     await site.client.delete(PODS, plugin.name, namespace="default", grace_period_s=0)
-    await poll(lambda: plugin.metadata.uid not in site.process.state.plugins.uids())
+    await poll(lambda: plugin.metadata.uid not in site.process.state.shown.plugins.uids())
     pod = await decide(site, "first")
     assert await site.bind(pod) == ""
     assert (await site.lock() or "").endswith(",default,first")
@@ -193,7 +195,7 @@ async def test_a_roll_back_between_a_bind_and_its_allocate_binds_nobody_else_bef
     """HAMi's plugin serves the pod that was bound without a lock; the next one is bound with it, and after it."""
     second, bind = await bind_next_to(site, first)
     await site.client.delete(PODS, "plugin-n1", namespace="default", grace_period_s=0)
-    await poll(lambda: not site.process.state.plugins.uids())
+    await poll(lambda: not site.process.state.shown.plugins.uids())
     assert not await is_bound(site, second)
     await serve(site, first)
     assert await bind == ""
@@ -291,7 +293,7 @@ async def test_a_pod_that_never_asked_gpuloom_keeps_no_node_busy(site: Site, fir
         "containers": [{"name": "c", "image": "i", "resources": {"limits": {"nvidia.com/gpu": "1"}}}],
     }
     foreign = await site.client.create(PODS, {"metadata": {"name": "foreign"}, "spec": spec}, namespace="default")
-    await poll(lambda: foreign.metadata.uid in site.process.state.pods)
+    await poll(lambda: foreign.metadata.uid in site.process.state.shown.pods)
     assert await site.bind(first) == ""
 
 

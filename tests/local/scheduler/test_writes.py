@@ -63,7 +63,7 @@ async def start(site: Site, client: KubeClient, **settings: Any) -> None:
     site.client = theirs
     await site.process.wait_synced()
     await site.register("n1")
-    await poll(lambda: HANDSHAKE in site.process.state.nodes["n1"].annotations)
+    await poll(lambda: HANDSHAKE in site.process.state.shown.nodes["n1"].annotations)
 
 
 async def test_a_pod_costs_two_writes(counted: tuple[Site, CountingClient]) -> None:
@@ -92,7 +92,9 @@ async def test_no_write_is_given_more_than_four_seconds(
     await site.wait_bound(pod)
     await site.wait_event("BindingSucceed")
     await site.remove(pod)
-    await site.clock.run_until(lambda: "gpuloom.io/woken" in site.process.state.pods[waits.metadata.uid].annotations)
+    await site.clock.run_until(
+        lambda: "gpuloom.io/woken" in site.process.state.shown.pods[waits.metadata.uid].annotations
+    )
     assert {(verb, kind) for verb, kind, _ in client.writes} >= {
         ("patch", "Node"),
         ("bind", "Pod"),
@@ -124,7 +126,7 @@ async def test_a_decision_is_not_written_by_filter_once_somebody_else_is_in_char
         client = DelayedClient(load_kubeconfig(tmp_path / "kubeconfig"), sleep=site.clock.sleep)
         await start(site, await site.stack.enter_async_context(client), filter_write="inline")
         pod = await site.submit()
-        client.meanwhile = lambda: setattr(site.process.state, "obstacle", "there_1 leads")
+        client.meanwhile = lambda: setattr(site.process.state.charge, "obstacle", "there_1 leads")
         assert (await site.filter(pod))["Error"] == "there_1 leads"
         assert VGPU_NODE not in (await site.pod()).annotations
         assert len(site.process.state.cluster.ledger) == 0

@@ -63,7 +63,7 @@ async def test_idle_are_cards_that_pods_could_get(pages: Pages) -> None:
     await pages.site.register("n2", card("n2"), card("n2", 1, healthy=False))
     assert (await pages.see("/overview"))["idle"] == 2
     await pages.site.client.patch(NODES, "n2", {"spec": {"unschedulable": True}})
-    await poll(lambda: pages.site.process.state.nodes["n2"].spec.unschedulable)
+    await poll(lambda: pages.site.process.state.shown.nodes["n2"].spec.unschedulable)
     assert (await pages.see("/overview"))["idle"] == 1
 
 
@@ -383,7 +383,7 @@ async def test_a_bound_pod_tells_what_it_asked_for_and_has(pages: Pages) -> None
     await pages.site.call(
         "bind", {"PodName": "runs", "PodNamespace": "default", "PodUID": pod.metadata.uid, "Node": "n1"}
     )
-    await poll(lambda: bool(pages.site.process.state.pods[pod.metadata.uid].spec.node_name))
+    await poll(lambda: bool(pages.site.process.state.shown.pods[pod.metadata.uid].spec.node_name))
     seen = await pages.see("/explain/default/runs")
     assert (seen["outcome"], seen["held"]["node"], seen["held"]["shares"][0]["memoryMib"]) == ("bound", "n1", 3000)
     (row,) = (await pages.see("/pods"))["items"]
@@ -409,7 +409,7 @@ async def test_pods_in_the_way_are_not_named_to_those_who_may_not_see_them(pages
     await pages.site.client.create(
         PODS, {**pod_manifest("big", memory_mib=9000), "metadata": {"name": "big"}}, namespace="other"
     )
-    await poll(lambda: any(pod.name == "big" for pod in pages.site.process.state.pods.values()))
+    await poll(lambda: any(pod.name == "big" for pod in pages.site.process.state.shown.pods.values()))
     somebody = pages.site.server.accounts.add("somebody", only_pods_of("other"))
     seen = await pages.see("/explain/other/big", who=somebody)
     assert [one["text"] for one in seen["remedies"]] == [
@@ -422,7 +422,7 @@ async def test_pods_in_the_way_are_not_named_to_those_who_may_not_see_them(pages
 
 async def test_a_node_that_is_closed_to_pods_does_not_fit_and_says_so(pages: Pages) -> None:
     await pages.site.client.patch(NODES, "n1", {"spec": {"unschedulable": True}})
-    await poll(lambda: pages.site.process.state.nodes["n1"].spec.unschedulable)
+    await poll(lambda: pages.site.process.state.shown.nodes["n1"].spec.unschedulable)
     await pages.site.submit("small")
     seen = await pages.see("/explain/default/small")
     assert seen["outcome"] == "does not fit"
@@ -464,7 +464,7 @@ async def tell_amounts(pages: Pages, **amounts: str) -> None:
     """Let the node say what it can give beside cards, as a kubelet does."""
     has = {"nvidia.com/gpu": "10", **amounts}
     await pages.site.client.patch(NODES, "n1", {"status": {"allocatable": has, "capacity": has}}, subresource="status")
-    await poll(lambda: set(amounts) <= set(pages.site.process.state.nodes["n1"].status.allocatable or {}))
+    await poll(lambda: set(amounts) <= set(pages.site.process.state.shown.nodes["n1"].status.allocatable or {}))
 
 
 async def test_how_many_pods_without_cards_a_node_takes_is_not_known_where_it_does_not_tell(pages: Pages) -> None:
@@ -506,7 +506,7 @@ async def test_what_pods_without_cards_request_is_not_free(pages: Pages) -> None
     other = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "3"}}}
     bound = {"metadata": {"name": "other"}, "spec": {"containers": [other], "nodeName": "n1"}}
     pod = await pages.site.client.create(PODS, bound, namespace="default")
-    await poll(lambda: pod.metadata.uid in set(pages.site.process.state.hosts.uids()))
+    await poll(lambda: pod.metadata.uid in set(pages.site.process.state.shown.hosts.uids()))
     container = {"name": "c", "resources": {"limits": {"nvidia.com/gpu": "1", "cpu": "2"}}}
     assert (await fit(pages, containers=[container]))["explanation"]["host"]["reasons"][0]["text"] == "Insufficient cpu"
 
@@ -534,7 +534,7 @@ async def test_a_pod_that_waits_for_a_node_is_not_told_to_wait_for_kube_schedule
     said = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": said}
     changed = await pages.site.change_pod("picky", {"status": {"conditions": [condition]}}, subresource="status")
-    await poll(lambda: bool(read_last_words(pages.site.process.state.pods[changed.metadata.uid])))
+    await poll(lambda: bool(read_last_words(pages.site.process.state.shown.pods[changed.metadata.uid])))
     (row,) = (await pages.see("/pending"))["items"]
     assert not row.get("fits", False)
     told = f"the cards of 1 node would do, but it does not take the pod: 1 {AFFINITY}"
@@ -561,7 +561,7 @@ async def test_where_neither_cards_nor_node_would_do_both_are_told_everywhere(pa
     manifest["spec"] |= {"nodeSelector": {"disk": "ssd"}, "schedulerName": "hami-scheduler"}
     manifest["spec"]["containers"][0]["resources"]["limits"]["cpu"] = "500"
     pod = await pages.site.client.create(PODS, manifest, namespace="default")
-    await poll(lambda: pod.metadata.uid in pages.site.process.state.pods)
+    await poll(lambda: pod.metadata.uid in pages.site.process.state.shown.pods)
     _, fits = await pages.post("/fits?namespace=default", manifest)
     host = f"{NOBODY}: 1 {AFFINITY}; apart from that, 1 Insufficient cpu"
     why = f"It asks for 20,000 MiB of one card; the largest card that it accepts has 10,000; {host}."
@@ -604,7 +604,9 @@ async def test_nodes_with_as_much_free_are_counted_where_less_would_fit(pages: P
     has = {"nvidia.com/gpu": "10", "cpu": "4", "memory": "8Gi", "pods": "110"}
     for node in ("n1", "n2"):
         await pages.site.client.patch(NODES, node, {"status": {"allocatable": has}}, subresource="status")
-    await poll(lambda: all("cpu" in (one.status.allocatable or {}) for one in pages.site.process.state.nodes.values()))
+    await poll(
+        lambda: all("cpu" in (one.status.allocatable or {}) for one in pages.site.process.state.shown.nodes.values())
+    )
     limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1000", "cpu": "500"}
     seen = await fit(pages, containers=[{"name": "c", "resources": {"limits": limits}}])
     (remedy,) = seen["explanation"]["remedies"]
@@ -618,7 +620,7 @@ async def test_a_mistyped_resource_is_the_reason_before_and_after_the_pod_is_cre
     limits = manifest["spec"]["containers"][0]["resources"]["limits"]
     limits["nvidia.com/gpumemory"] = limits.pop("nvidia.com/gpumem")
     pod = await pages.site.client.create(PODS, manifest, namespace="default")
-    await poll(lambda: pod.metadata.uid in pages.site.process.state.pods)
+    await poll(lambda: pod.metadata.uid in pages.site.process.state.shown.pods)
     seen = await pages.see("/explain/default/typo")
     assert seen["why"].endswith("did you mean nvidia.com/gpumem?")
     _, fits = await pages.post("/fits?namespace=default", manifest)

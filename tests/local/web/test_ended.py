@@ -13,7 +13,7 @@ from gpuloom.wire.objects import Pod
 
 
 async def be_dropped(pages: Pages, pod: Pod) -> None:
-    await poll(lambda: pod.metadata.uid not in pages.site.process.state.pods)
+    await poll(lambda: pod.metadata.uid not in pages.site.process.state.shown.pods)
 
 
 async def end(pages: Pages, phase: str = "Succeeded") -> None:

@@ -36,7 +36,7 @@ async def pages(tmp_path: Path) -> AsyncIterator[Pages]:
             high = await site.submit("high", memory_mib=9000, spec={"priority": 10})
             assert await site.choose(high) is None
             await site.clock.run_until(lambda: len(site.process.state.nominations) > 0, step_s=0.05)
-            await poll(lambda: len(site.process.state.terminating) > 0)
+            await poll(lambda: len(site.process.state.shown.terminating) > 0)
             yield Pages(site, part, session)
 
 

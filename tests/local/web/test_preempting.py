@@ -28,7 +28,7 @@ async def come(pages: Pages, name: str, memory_mib: int, **spec: Any) -> None:
     made = pod_manifest(name, memory_mib=memory_mib)
     made["spec"] |= spec
     await pages.site.client.create(PODS, made, namespace="default")
-    await poll(lambda: any(pod.name == name for pod in pages.site.process.state.pods.values()))
+    await poll(lambda: any(pod.name == name for pod in pages.site.process.state.shown.pods.values()))
 
 
 async def protect(pages: Pages, name: str, selector: Mapping[str, Any], *, allowed: int = 0) -> None:
@@ -50,7 +50,7 @@ async def end_for_ever(pages: Pages) -> None:
     assert await run_pod(pages.site, "ends", "n1", memory_mib=9000) == "n1"
     await pages.site.change_pod("ends", {"metadata": {"finalizers": ["test/hangs"]}})
     await pages.site.client.delete(PODS, "ends", namespace="default")
-    await poll(lambda: any(pod.is_terminating for pod in pages.site.process.state.pods.values()))
+    await poll(lambda: any(pod.is_terminating for pod in pages.site.process.state.shown.pods.values()))
 
 
 async def test_pods_that_end_already_count_as_gone(pages: Pages) -> None:
@@ -134,7 +134,7 @@ async def test_only_so_many_pods_are_asked_about(pages: Pages, monkeypatch: pyte
     made = pod_manifest("big", cards=2, memory_mib=9000)
     made["spec"]["priority"] = 5
     await pages.site.client.create(PODS, made, namespace="default")
-    await poll(lambda: any(pod.name == "big" for pod in pages.site.process.state.pods.values()))
+    await poll(lambda: any(pod.name == "big" for pod in pages.site.process.state.shown.pods.values()))
     seen = await pages.see("/preempt/default/big")
     assert len(seen["victims"]) == 2
     assert seen["notLookedAt"] == "PodDisruptionBudgets of some of these pods: there are too many to ask about"
@@ -148,7 +148,7 @@ async def test_victims_are_not_named_to_those_who_may_not_see_them_nor_their_bud
     await pages.site.client.create(PODS, big, namespace="other")
     budget = {"metadata": {"name": "hidden"}, "spec": {"maxUnavailable": 0, "selector": {}}}
     await pages.site.client.create(DISRUPTION_BUDGETS, budget, namespace="default")
-    await poll(lambda: any(pod.name == "big" for pod in pages.site.process.state.pods.values()))
+    await poll(lambda: any(pod.name == "big" for pod in pages.site.process.state.shown.pods.values()))
     somebody = pages.site.server.accounts.add("somebody", only_pods_of("other"))
     seen = await pages.see("/preempt/other/big", who=somebody)
     assert (seen["node"], seen["broken"], seen["victims"][0]["pod"]) == ("n1", 1, {})
@@ -169,7 +169,7 @@ async def test_what_could_not_be_looked_up_names_nobody_who_may_not_be_seen(page
     made["metadata"]["namespace"] = "other"
     made["spec"]["priority"] = 5
     await pages.site.client.create(PODS, made, namespace="other")
-    await poll(lambda: any(pod.name == "big" for pod in pages.site.process.state.pods.values()))
+    await poll(lambda: any(pod.name == "big" for pod in pages.site.process.state.shown.pods.values()))
     somebody = pages.site.server.accounts.add("somebody", only_pods_of("other"))
     fails = InjectedFault("GET", "/namespaces/default/pods/secret", status=500, times=100)
     pages.site.server.faults.add(fails)

@@ -45,7 +45,9 @@ async def stranded(tmp_path: Path) -> AsyncIterator[Pages]:
             await site.client.patch(
                 NODES, name, {"status": {"allocatable": has, "capacity": has}}, subresource="status"
             )
-        await poll(lambda: all("cpu" in (node.status.allocatable or {}) for node in site.process.state.nodes.values()))
+        await poll(
+            lambda: all("cpu" in (node.status.allocatable or {}) for node in site.process.state.shown.nodes.values())
+        )
         settings = WebSettings(web_bind="127.0.0.1:0")
         async with WebPart(settings, site.process.parts, site.client) as part, aiohttp.ClientSession() as session:
             yield Pages(site, part, session)

@@ -148,20 +148,24 @@ class World(Site):
     async def wait_node(self, pod: Pod, timeout_s: float = 30.0) -> str:
         """Wait until a pod is bound, and return its node."""
         await wait(lambda: self.is_bound(pod), timeout_s)
-        return self.process.state.pods[pod.metadata.uid].spec.node_name
+        return self.process.state.shown.pods[pod.metadata.uid].spec.node_name
 
     def is_bound(self, pod: Pod) -> bool:
         """Tell whether the scheduler has seen a pod bound."""
-        seen = self.process.state.pods.get(pod.metadata.uid)
+        seen = self.process.state.shown.pods.get(pod.metadata.uid)
         return seen is not None and bool(seen.spec.node_name)
 
     async def wait_leaving(self, *pods: Pod) -> None:
         state = self.process.state
-        await wait(lambda: all(one.metadata.uid in state.gone or state.is_leaving(one.metadata.uid) for one in pods))
+        await wait(
+            lambda: all(
+                one.metadata.uid in state.shown.gone or state.shown.is_leaving(one.metadata.uid) for one in pods
+            )
+        )
 
     def last_words(self, pod: Pod) -> str:
         """Return what kube-scheduler said last about a pod, as the watch has shown it."""
-        seen = self.process.state.pods[pod.metadata.uid]
+        seen = self.process.state.shown.pods[pod.metadata.uid]
         return seen.last_words if isinstance(seen, HostPod) else ""
 
     async def wait_nominated(self, pod: Pod) -> None:
@@ -198,7 +202,7 @@ async def wait(condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
 async def _answer_handshakes(client: KubeClient, world: World) -> None:
     """Say that plugins live, as they do every half minute."""
     while True:
-        for name in list(world.process.state.nodes) if hasattr(world, "process") else ():
+        for name in list(world.process.state.shown.nodes) if hasattr(world, "process") else ():
             with suppress(ApiError):
                 body = {"metadata": {"annotations": {HANDSHAKE: f"Reported {world.clock.clocks.now()}"}}}
                 await client.patch(NODES, name, body)

@@ -81,7 +81,7 @@ async def filter_stored(site: Site, stored: bytes) -> str:
 async def test_a_deep_pod_is_scheduled_and_counted_and_stops_nobody(site: Site) -> None:
     stored = await create_deep(site.client, "deep")
     deep = await site.client.get(PODS, "deep", namespace="default")
-    await poll(lambda: deep.metadata.uid in site.process.state.pods)
+    await poll(lambda: deep.metadata.uid in site.process.state.shown.pods)
 
     other = await site.submit("other")
     assert await site.choose(other) == "n1"
@@ -97,6 +97,6 @@ async def test_a_deep_pod_is_scheduled_and_counted_and_stops_nobody(site: Site) 
 
     await site.restart()
     assert await site.free_mib("n1") == 4000
-    assert site.process.parts.informers.stats["pods"].bad_objects == 0
+    assert site.process.parts.informers.reflectors["pods"].bad_objects == 0
     await site.remove(deep)
     assert await site.free_mib("n1") == 7000

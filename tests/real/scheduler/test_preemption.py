@@ -34,7 +34,7 @@ async def test_the_less_important_leaves_and_the_pod_is_bound_a_moment_later(wor
     high = await world.create("high", 7500, "high")
     assert await world.wait_node(high) == "n1"
     await world.stays(small)
-    assert large.metadata.uid in world.process.state.gone
+    assert large.metadata.uid in world.process.state.shown.gone
     assert world.exceeded() == {}
     assert world.kubelets.bound_s["high"] - world.kubelets.gone_s["large"] < 5
 
@@ -106,7 +106,7 @@ async def test_a_higher_pod_between_takes_the_room_and_the_other_waits(world: Wo
     await world.kubelets.end(low)
     assert await world.wait_node(highest) == "n1"
     await wait(lambda: world.process.state.nominations.find(high.metadata.uid) is None)
-    assert not world.process.state.pods[high.metadata.uid].spec.node_name
+    assert not world.process.state.shown.pods[high.metadata.uid].spec.node_name
 
 
 async def test_every_container_of_a_pod_gets_room_on_a_card_of_its_own(world: World) -> None:

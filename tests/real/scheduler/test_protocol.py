@@ -43,12 +43,12 @@ async def site(own_control_plane: ControlPlane) -> AsyncIterator[Site]:
 async def show(site: Site, pod: Pod, condition: Callable[[Pod], bool]) -> Pod:
     """Wait until the scheduler's watch shows a pod as it should be."""
     uid = pod.metadata.uid
-    await poll(lambda: uid in site.process.state.pods and condition(site.process.state.pods[uid]))
-    return site.process.state.pods[uid]
+    await poll(lambda: uid in site.process.state.shown.pods and condition(site.process.state.shown.pods[uid]))
+    return site.process.state.shown.pods[uid]
 
 
 async def test_a_pod_gets_node_cards_and_label_and_its_lock_is_handed_on(site: Site) -> None:
-    await poll(lambda: HANDSHAKE in site.process.state.nodes["n1"].annotations)
+    await poll(lambda: HANDSHAKE in site.process.state.shown.nodes["n1"].annotations)
     first, second = await site.submit("a"), await site.submit("b")
     for pod in (first, second):
         assert await site.choose(pod) == "n1"

@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from unit.kube.scripted import Answer, FakeTime, ScriptedServer, drop, failure, hang, reply
 
 from gpuloom.kube import EventRecorder
-from gpuloom.kube.recorder import PACES, QUEUE_EVENTS, QUEUE_UNTOLD, cut
+from gpuloom.kube.recorder import PACES, QUEUE_EVENTS, QUEUE_UNTOLD, Message, Subject, cut
 
 START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -40,9 +40,11 @@ class Setting:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
-    def record(self, **changes: Any) -> None:
-        event = {"kind": "Pod", "namespace": "ns", "name": "p", "uid": "u", "type": "Normal", "reason": "Reason"}
-        self.recorder.record(**{**event, "message": "text", **changes})
+    def record(
+        self, *, type_: Any = "Normal", reason: str = "Reason", message: Message = "text", **changes: str
+    ) -> None:
+        subject = Subject(**{"kind": "Pod", "namespace": "ns", "name": "p", "uid": "u", **changes})
+        self.recorder.record(subject, type_, reason, message)
 
     async def flush(self) -> None:
         async with asyncio.timeout(60):
@@ -126,7 +128,7 @@ async def test_the_same_event_many_times_at_once_is_one_write() -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [{"message": "other"}, {"reason": "Other"}, {"type": "Warning"}, {"uid": "v"}, {"name": "q"}]
+    "change", [{"message": "other"}, {"reason": "Other"}, {"type_": "Warning"}, {"uid": "v"}, {"name": "q"}]
 )
 async def test_a_different_event_is_one_of_its_own(change: dict[str, str]) -> None:
     async with Setting() as s:
@@ -177,7 +179,7 @@ async def test_a_warning_goes_before_all_that_tells_of_nothing_wrong() -> None:
     async with Setting() as s:
         for i in range(5):
             s.record(uid=f"u{i}")
-        s.record(type="Warning", uid="urgent")
+        s.record(type_="Warning", uid="urgent")
         await s.flush()
     assert s.server.seen[0].body["involvedObject"]["uid"] == "urgent"
 
@@ -187,7 +189,7 @@ async def test_more_events_than_a_burst_are_written_at_a_pace(kind: str) -> None
     limit = PACES[kind]
     async with Setting() as s:
         for number in range(limit.size + 40):
-            s.record(type=kind, uid=f"u{number}")
+            s.record(type_=kind, uid=f"u{number}")
         await s.flush()
     assert (len(s.writes), round(s.time.now_s, 3)) == (limit.size + 40, 40 / limit.qps)
 
@@ -358,7 +360,7 @@ async def test_an_event_of_nothing_wrong_waits_a_second_for_a_busy_process() -> 
 
 async def test_a_warning_does_not_wait_for_a_busy_process() -> None:
     async with Setting(is_busy=lambda: True) as s:
-        s.record(type="Warning")
+        s.record(type_="Warning")
         await s.flush()
         assert s.time.now_s == 0
 

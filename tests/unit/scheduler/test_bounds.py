@@ -10,7 +10,7 @@ import pytest
 from builders import pod
 
 from gpuloom.engine.hostfit.demand import read_host_demand
-from gpuloom.scheduler.parts import assemble
+from gpuloom.scheduler.parts import Parts
 from gpuloom.scheduler.pods.handler import PodHandler
 from gpuloom.scheduler.pods.mistyped import MOST_PARTS
 from gpuloom.scheduler.recording.replayclient import ReplayClient, ReplayRecorder
@@ -76,12 +76,12 @@ def test_little_is_kept_of_a_waiting_pod_to_which_very_many_were_added(state: Sc
 @pytest.mark.parametrize("what", SPECS)
 def test_the_same_is_judged_of_what_was_cut(state: SchedulerState, what: str) -> None:
     whole = host_pod(SPECS[what])
-    assert read_host_demand(state.bounds.cut(whole)) == read_host_demand(whole)
+    assert read_host_demand(state.shown.bounds.cut(whole)) == read_host_demand(whole)
 
 
 def test_a_pod_of_usual_size_stays_as_it_is(state: SchedulerState) -> None:
     usual = host_pod({"tolerations": [{"operator": "Exists"}]}, labels={"app": "a"})
-    assert state.bounds.cut(usual) is usual
+    assert state.shown.bounds.cut(usual) is usual
 
 
 def test_what_decisions_read_stays_whatever_stands_beside(state: SchedulerState) -> None:
@@ -94,14 +94,14 @@ def test_what_decisions_read_stays_whatever_stands_beside(state: SchedulerState)
     }
     marks = {f"m{number}": "" for number in range(MANY)}
     group = {"scheduling.x-k8s.io/pod-group": "train"}
-    cut = state.bounds.cut(host_pod({}, annotations=marks | read, labels=marks | group))
+    cut = state.shown.bounds.cut(host_pod({}, annotations=marks | read, labels=marks | group))
     assert (cut.annotations, cut.labels) == (read, group)
 
 
 def test_a_decision_is_remembered_without_the_labels_of_its_pod() -> None:
     clock, client = ReplayClock(), ReplayClient()
     clock.set(datetime.fromisoformat("2026-05-04T08:00:00Z"))
-    parts = assemble(SchedulerSettings(), client, clock.clocks, ReplayRecorder(client))
+    parts = Parts(SchedulerSettings(), client, clock.clocks, ReplayRecorder(client))
     parts.gate.note_listed()
     labels = {f"m{number}": "" for number in range(MANY)}
     asking = msgspec.structs.replace(pod(gpu=1), metadata=host_pod({}, labels=labels).metadata)
@@ -114,9 +114,9 @@ def test_of_very_many_amounts_those_of_cards_stay(state: SchedulerState) -> None
     amounts = {f"example.com/r{number}": "1" for number in range(MANY)}
     own = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000", "cpu": "2"}
     many = host_pod({"containers": [{"name": "main", "resources": {"limits": amounts | own}}]})
-    cut = state.bounds.cut(many)
+    cut = state.shown.bounds.cut(many)
     assert cut.containers[0].limits == own
-    assert state.read_demands(cut) == state.read_demands(many)
+    assert state.settings.read_demands(cut) == state.settings.read_demands(many)
     assert read_host_demand(cut) == read_host_demand(many)
 
 
@@ -125,4 +125,4 @@ def test_a_pod_that_names_very_much_is_not_kept_for_its_odd_names(state: Schedul
     for uid, count in (("few", 1), ("many", MOST_PARTS)):
         limits = {f"nvidia.com/r{number}": "1" for number in range(count)}
         handler.apply(host_pod({"containers": [{"name": "c", "resources": {"limits": limits}}]}, name=uid))
-    assert state.mistyped.uids() == ["few"]
+    assert state.shown.mistyped.uids() == ["few"]

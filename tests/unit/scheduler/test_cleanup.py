@@ -29,7 +29,7 @@ class Setting:
 
     def __init__(self) -> None:
         self.state = SchedulerState(SchedulerSettings())
-        self.state.in_charge_since = 0.0
+        self.state.charge.since = 0.0
         stand_in: Any = self
         self.cleanup = ReservationCleanup(stand_in, self.state, stand_in, Clocks(monotonic=lambda: NOW_S))
         self.meanwhile: Callable[[], object] = lambda: None
@@ -68,7 +68,7 @@ async def test_a_reservation_made_anew_or_confirmed_while_others_are_asked_about
 def bind(s: Setting, name: str, age_s: float) -> None:
     s.state.cluster.assume(reservation(name, age_s))
     s.state.cluster.confirm(name)
-    s.state.note_bound(name, NOW_S - age_s)
+    s.state.binds.note_bound(name, s.state.shown.pods.get(name), NOW_S - age_s)
 
 
 async def test_a_bound_pod_that_the_watch_never_shows_holds_nothing_once_it_is_gone() -> None:
@@ -82,17 +82,17 @@ async def test_a_bound_pod_that_the_watch_never_shows_holds_nothing_once_it_is_g
 async def test_a_bound_pod_that_the_watch_shows_while_it_is_asked_for_keeps_its_cards() -> None:
     s = Setting()
     bind(s, "late", 10)
-    s.meanwhile = lambda: s.state.pods.update(late=pod(name="late", gpu=1))
+    s.meanwhile = lambda: s.state.shown.pods.update(late=pod(name="late", gpu=1))
     await s.cleanup.check()
     await s.cleanup.check()
     assert [one.uid for one in s.state.cluster.ledger] == ["late"]
-    assert s.state.unshown == {}
+    assert s.state.binds.unshown == {}
 
 
 async def test_a_refused_pod_that_the_watch_does_not_show_waits_for_a_minute() -> None:
     s = Setting()
     for name, age_s in (("young", 59.0), ("old", 61.0)):
         refused = pod(name=name, gpu=1)
-        s.state.note_unschedulable(refused, s.state.read_demands(refused), NOW_S - age_s)
+        s.state.waiting.note_refused(refused, s.state.settings.read_demands(refused), NOW_S - age_s)
     await s.cleanup.check()
-    assert [one.pod.name for one in s.state.unschedulable.values()] == ["young"]
+    assert [one.pod.name for one in s.state.waiting.unschedulable.values()] == ["young"]

@@ -7,6 +7,7 @@ from builders import card
 
 from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.engine.state.closings import Closing
+from gpuloom.kube.recorder import Subject
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.events.closedcards import MOST_AT_ONCE, ClosedCardEvents
 from gpuloom.scheduler.settings import SchedulerSettings
@@ -15,20 +16,20 @@ from gpuloom.scheduler.state import SchedulerState
 
 class Recorder:
     def __init__(self) -> None:
-        self.told: list[dict[str, str]] = []
+        self.told: list[tuple[Subject, str]] = []
 
-    def record(self, **event: str) -> None:
-        self.told.append(event)
+    def record(self, subject: Subject, _kind: str, _reason: str, message: str) -> None:
+        self.told.append((subject, message))
 
 
 class Scene:
     def __init__(self) -> None:
         self.state = SchedulerState(SchedulerSettings())
-        self.state.in_charge_since = 0.0
+        self.state.charge.since = 0.0
         self.state.cluster.register("n1", "NVIDIA", NodeCards((card("GPU-a"),)))
         self.recorder = Recorder()
         recorder: Any = self.recorder
-        self.events = ClosedCardEvents(self.state, recorder, Clocks())
+        self.events = ClosedCardEvents(self.state.cluster, self.state.charge, recorder, Clocks())
 
     def close(self, name: str, cause: str = "cannot be read", node: str = "n1", **cards: frozenset[str]) -> None:
         self.state.cluster.close(Closing(f"uid-{name}", "ml", name, node, cause, cards))
@@ -36,7 +37,7 @@ class Scene:
     def tell(self) -> list[str]:
         self.recorder.told.clear()
         self.events.record_new()
-        return [f"{one['kind']} {one['name']}" for one in self.recorder.told]
+        return [f"{one.kind} {one.name}" for one, _ in self.recorder.told]
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ def test_the_pod_and_its_node_are_told_once(scene: Scene) -> None:
 def test_the_pods_event_says_why_and_what_to_do(scene: Scene) -> None:
     scene.close("train")
     scene.tell()
-    assert scene.recorder.told[0]["message"] == (
+    assert scene.recorder.told[0][1] == (
         "cards of node n1 take no new pods until this pod is gone: delete it, or create it anew; cannot be read"
     )
 
@@ -69,7 +70,7 @@ def test_what_changes_or_comes_again_is_told_again(scene: Scene) -> None:
 
 
 def test_only_who_is_in_charge_tells(scene: Scene) -> None:
-    scene.state.in_charge_since = None
+    scene.state.charge.since = None
     scene.close("train")
     assert scene.tell() == []
 

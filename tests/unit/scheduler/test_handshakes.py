@@ -47,7 +47,7 @@ class Setting:
         self.now = 0.0
         self.written_when_waiting: list[int] = []
         state = SchedulerState(SchedulerSettings())
-        state.in_charge_since = 0.0
+        state.charge.since = 0.0
         clocks = Clocks(monotonic=lambda: self.now, sleep=self.sleep)
         self.handshakes = HandshakeWriter(cast("KubeClient", self.client), state, clocks)
         for number in range(nodes):

@@ -11,6 +11,7 @@ from unit.kube.scripted import Answer, ScriptedServer, bad_pod, change, pod, pod
 
 from gpuloom.kube import Unreadable
 from gpuloom.scheduler import timeslice
+from gpuloom.scheduler.observer import NOBODY
 from gpuloom.scheduler.watch.informers import Informers
 from gpuloom.wire.objects import Pod
 
@@ -72,11 +73,11 @@ class Noting:
         return item
 
     def __getattr__(self, name: str) -> Any:
-        def note(*told: Any) -> Any:
-            self.told += [f"{name} {one.metadata.name}" for one in told if hasattr(one, "metadata")] or [name]
+        def note(*told: Any) -> None:
+            each = [one for some in told for one in (some if isinstance(some, list) else [some])]
+            self.told += [f"{name} {one.metadata.name}" for one in each if hasattr(one, "metadata")] or [name]
             if "apply last" in self.told:
                 self.wanted.set()
-            return told[0] if name == "stand_in" else None
 
         return note
 
@@ -93,7 +94,7 @@ def answering(plural: str, listed: Answer, *changes: object) -> Answer:
     return give
 
 
-async def watch(answer: Answer, pods: Any, quotas: Any, wanted: asyncio.Event, observer: Any = None) -> None:
+async def watch(answer: Answer, pods: Any, quotas: Any, wanted: asyncio.Event, observer: Any = NOBODY) -> None:
     """Run informers until what is wanted was told, or they end."""
     other: Any = Noting()
     async with ScriptedServer(otherwise=answer) as server, server.client() as client, asyncio.timeout(60):
@@ -109,7 +110,7 @@ async def watch(answer: Answer, pods: Any, quotas: Any, wanted: asyncio.Event, o
     ("plural", "told"),
     [
         ("/pods", ["begin_list", "take_unreadable bad", "end_list", "take_unreadable worse", "apply last"]),
-        ("/resourcequotas", ["stand_in bad", "take_unreadable worse", "apply last"]),
+        ("/resourcequotas", ["replace bad", "take_unreadable worse", "apply last"]),
     ],
 )
 async def test_what_cannot_be_read_is_told_in_lists_and_as_a_change(plural: str, told: list[str]) -> None:
@@ -132,7 +133,7 @@ class Failing(Noting):
         raise OverflowError("too large")
 
 
-OBSERVERS = pytest.mark.parametrize("observer", [None, Mock()], ids=["one by one", "all at once, for an observer"])
+OBSERVERS = pytest.mark.parametrize("observer", [NOBODY, Mock()], ids=["one by one", "all at once, for an observer"])
 
 
 @OBSERVERS

@@ -24,7 +24,7 @@ class Setting:
         self.now_s = 100.0
         self.obstacle_after = ""
         self.state = SchedulerState(SchedulerSettings())
-        self.state.in_charge_since = 0.0
+        self.state.charge.since = 0.0
         clocks = Clocks(monotonic=lambda: self.now_s, now=lambda: START + timedelta(seconds=self.now_s))
         client: Any = self
         self.owner_check = LockOwnerCheck(client, self.state, clocks)
@@ -33,7 +33,7 @@ class Setting:
         self.queue = LockQueue(node=node)
 
     async def get(self, *_: object, **__: object) -> None:
-        self.state.obstacle = self.obstacle_after
+        self.state.charge.obstacle = self.obstacle_after
         raise NotFoundError("get", "pod ns/gone", 404, "no such pod")
 
     async def is_over_in(self, seconds: float) -> bool:

@@ -17,6 +17,7 @@ from gpuloom.engine.state.outlook import HostCpu
 from gpuloom.model.share import Share
 from gpuloom.scheduler.bind.moving import ReservationMover
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.observer import NOBODY
 from gpuloom.scheduler.outlook.decided import FEW, DecidedCpu
 from gpuloom.scheduler.outlook.file import WorkloadError, read_workload
 from gpuloom.scheduler.outlook.keeper import OutlookKeeper, shape_of_demand
@@ -36,9 +37,9 @@ def make_state(**settings: Any) -> SchedulerState:
     state = SchedulerState(SchedulerSettings(**settings))
     state.cluster.register("n1", "NVIDIA", NodeCards((card("GPU-1"),)))
     status = NodeStatus(allocatable={"cpu": "16"})
-    state.nodes["n1"] = Node(metadata=ObjectMeta(name="n1"), status=status)
-    state.in_charge_since = 0.0
-    state.hosts.end_list()
+    state.shown.nodes["n1"] = Node(metadata=ObjectMeta(name="n1"), status=status)
+    state.charge.since = 0.0
+    state.shown.hosts.end_list()
     return state
 
 
@@ -67,8 +68,8 @@ def measure_kept(state: SchedulerState) -> int:
     tracemalloc.start()
     try:
         for number in range(2000):
-            state.hosts.apply(make_pod("a", "1", f"absent-{number:0200}"))
-            state.hosts.delete("a")
+            state.shown.hosts.apply(make_pod("a", "1", f"absent-{number:0200}"))
+            state.shown.hosts.delete("a")
         return tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
@@ -77,49 +78,49 @@ def measure_kept(state: SchedulerState) -> int:
 def test_the_cpu_that_bound_pods_request_is_told_before_a_decision_that_looks_at_it() -> None:
     state = make_state()
     keeper = OutlookKeeper(state, Clocks())
-    state.hosts.apply(make_pod("a", "2500m", "n1"))
-    keeper.look(state.read_demands(make_pod("p", "1", gpu="1")))
+    state.shown.hosts.apply(make_pod("a", "2500m", "n1"))
+    keeper.look(state.settings.read_demands(make_pod("p", "1", gpu="1")))
     assert state.cluster.outlook.cpu("n1") == HostCpu(13_500, 16_000)
-    state.hosts.delete("a", "n1")
-    keeper.look(state.read_demands(make_pod("p", "1", gpu="1")))
+    state.shown.hosts.delete("a", "n1")
+    keeper.look(state.settings.read_demands(make_pod("p", "1", gpu="1")))
     assert state.cluster.outlook.cpu("n1") == HostCpu(16_000, 16_000)
 
 
 def test_a_pod_decided_for_takes_its_cpu_before_it_is_seen_bound_and_once_only() -> None:
     state, asked = make_state(), make_pod("p", "1", gpu="1")
     keeper = OutlookKeeper(state, Clocks())
-    keeper.look(state.read_demands(asked))
+    keeper.look(state.settings.read_demands(asked))
     hold(state, "a")
     keeper.note_decided(make_pod("a", "2500m", gpu="1"), "n1")
     for _ in range(2):
-        keeper.look(state.read_demands(asked))
+        keeper.look(state.settings.read_demands(asked))
         assert state.cluster.outlook.cpu("n1") == HostCpu(13_500, 16_000)
-        state.hosts.apply(make_pod("a", "2500m", "n1", gpu="1"))
+        state.shown.hosts.apply(make_pod("a", "2500m", "n1", gpu="1"))
 
 
 def test_a_pod_that_gives_its_cards_back_gives_its_cpu_back() -> None:
     state, asked = make_state(), make_pod("p", "1", gpu="1")
     keeper = OutlookKeeper(state, Clocks())
-    keeper.look(state.read_demands(asked))
+    keeper.look(state.settings.read_demands(asked))
     hold(state, "a")
     keeper.note_decided(make_pod("a", "2500m", gpu="1"), "n1")
-    keeper.look(state.read_demands(asked))
+    keeper.look(state.settings.read_demands(asked))
     state.release("a")
-    keeper.look(state.read_demands(asked))
+    keeper.look(state.settings.read_demands(asked))
     assert state.cluster.outlook.cpu("n1") == HostCpu(16_000, 16_000)
 
 
 def test_a_pod_decided_for_anew_takes_cpu_of_its_new_node_only() -> None:
     state, asked = make_state(), make_pod("p", "1", gpu="1")
     state.cluster.register("n2", "NVIDIA", NodeCards((card("GPU-2"),)))
-    state.nodes["n2"] = Node(metadata=ObjectMeta(name="n2"), status=NodeStatus(allocatable={"cpu": "16"}))
+    state.shown.nodes["n2"] = Node(metadata=ObjectMeta(name="n2"), status=NodeStatus(allocatable={"cpu": "16"}))
     keeper = OutlookKeeper(state, Clocks())
-    state.hosts.touch("n2")
+    state.shown.hosts.touch("n2")
     for node in ("n1", "n2"):
-        keeper.look(state.read_demands(asked))
+        keeper.look(state.settings.read_demands(asked))
         hold(state, "a", node)
         keeper.note_decided(make_pod("a", "2500m", gpu="1"), node)
-    keeper.look(state.read_demands(asked))
+    keeper.look(state.settings.read_demands(asked))
     cpu = state.cluster.outlook.cpu
     assert (cpu("n1").free, cpu("n2").free) == (16_000, 13_500)
 
@@ -127,20 +128,20 @@ def test_a_pod_decided_for_anew_takes_cpu_of_its_new_node_only() -> None:
 def test_a_pod_that_follows_kube_scheduler_to_another_node_takes_its_cpu_along() -> None:
     state, asked = make_state(node_choice="scheduler"), make_pod("a", "2500m", gpu="1")
     state.cluster.register("n2", "NVIDIA", NodeCards((card("GPU-2"),)))
-    state.nodes["n2"] = Node(metadata=ObjectMeta(name="n2"), status=NodeStatus(allocatable={"cpu": "16"}))
+    state.shown.nodes["n2"] = Node(metadata=ObjectMeta(name="n2"), status=NodeStatus(allocatable={"cpu": "16"}))
     keeper = OutlookKeeper(state, Clocks())
-    keeper.look(state.read_demands(asked))
+    keeper.look(state.settings.read_demands(asked))
     held = hold(state, "a")
     keeper.note_decided(asked, "n1")
-    ReservationMover(state, keeper).move(asked, held, "n2")
-    keeper.look(state.read_demands(asked))
+    ReservationMover(state, keeper, NOBODY.on_moved).move(asked, held, "n2")
+    keeper.look(state.settings.read_demands(asked))
     cpu = state.cluster.outlook.cpu
     assert (cpu("n1").free, cpu("n2").free) == (16_000, 13_500)
 
 
 def test_pods_decided_for_are_not_kept_for_ever_where_nobody_looks_at_the_cpu_any_more() -> None:
     state = make_state()
-    decided = DecidedCpu(state.cluster.ledger, state.hosts)
+    decided = DecidedCpu(state.cluster.ledger, state.shown.hosts)
     hold(state, "kept")
     decided.note("kept", "n1", 1000)
     for number in range(2000):
@@ -153,9 +154,9 @@ def test_pods_decided_for_are_not_kept_for_ever_where_nobody_looks_at_the_cpu_an
 )
 def test_otherwise_the_cpu_of_nodes_stays_unknown(settings: dict[str, Any], annotations: dict[str, str]) -> None:
     state = make_state(**settings)
-    state.hosts.apply(make_pod("a", "2500m", "n1"))
+    state.shown.hosts.apply(make_pod("a", "2500m", "n1"))
     asked = make_pod("p", "1", annotations=annotations, gpu="1")
-    OutlookKeeper(state, Clocks()).look(state.read_demands(asked))
+    OutlookKeeper(state, Clocks()).look(state.settings.read_demands(asked))
     assert not state.cluster.outlook.is_known
 
 
@@ -168,7 +169,7 @@ def test_the_names_of_absent_nodes_are_not_kept_where_nobody_looks_at_the_cpu() 
 def test_the_names_of_absent_nodes_are_not_kept_between_two_looks_at_the_cpu() -> None:
     state = make_state()
     keeper = OutlookKeeper(state, Clocks())
-    keeper.look(state.read_demands(make_pod("p", "1", gpu="1")))
+    keeper.look(state.settings.read_demands(make_pod("p", "1", gpu="1")))
     assert measure_kept(state) < MUCH
 
 
@@ -176,11 +177,11 @@ def test_a_node_that_is_gone_is_told_once_and_not_kept() -> None:
     state, noted = make_state(), []
     keeper = OutlookKeeper(state, Clocks())
     keeper.note = lambda mix, cpu: noted.append((mix, dict(cpu)))
-    asked = state.read_demands(make_pod("p", "1", gpu="1"))
+    asked = state.settings.read_demands(make_pod("p", "1", gpu="1"))
     keeper.look(asked)
-    del state.nodes["n1"]
+    del state.shown.nodes["n1"]
     for _ in range(2):
-        state.hosts.touch("n1")
+        state.shown.hosts.touch("n1")
         keeper.look(asked)
     assert noted == [(None, {"n1": HostCpu(16_000, 16_000)}), (None, {"n1": None})]
 
@@ -190,9 +191,9 @@ async def test_pods_with_and_without_cards_are_learned_where_the_policy_is_in_us
     keeper = OutlookKeeper(state, Clocks(monotonic=lambda: 5.0))
     for number in range(150):
         asked = make_pod(f"card-{number}", "4", annotations={}, gpu="1", gpucores="30", gpumem="4000")
-        state.pods[asked.metadata.uid] = asked
-        keeper.see(asked, state.read_demands(asked))
-        state.hosts.apply(make_pod(f"plain-{number}", "500m", "n1"))
+        state.shown.pods[asked.metadata.uid] = asked
+        keeper.see(asked, state.settings.read_demands(asked))
+        state.shown.hosts.apply(make_pod(f"plain-{number}", "500m", "n1"))
     await keeper.learn()
     shape = ExpectedShape("NVIDIA", 4000, 1, memory_mib=4000, cores=30)
     assert state.cluster.outlook.mix == PodMix({shape: 150 * 64, ExpectedShape(cpu_milli=500): 150 * 64})
@@ -202,7 +203,7 @@ async def test_nothing_is_told_where_nobody_uses_the_policy() -> None:
     state = make_state()
     keeper = OutlookKeeper(state, Clocks(monotonic=lambda: 5.0))
     for number in range(300):
-        state.hosts.apply(make_pod(f"plain-{number}", "500m", "n1"))
+        state.shown.hosts.apply(make_pod(f"plain-{number}", "500m", "n1"))
     await keeper.learn()
     assert not state.cluster.outlook.is_known
 
@@ -211,7 +212,7 @@ async def test_pods_from_a_file_are_expected_whatever_is_seen() -> None:
     state = make_state(node_scheduler_policy="fragmentation", workload=GIVEN)
     keeper = OutlookKeeper(state, Clocks(monotonic=lambda: 5.0))
     for number in range(300):
-        state.hosts.apply(make_pod(f"plain-{number}", "500m", "n1"))
+        state.shown.hosts.apply(make_pod(f"plain-{number}", "500m", "n1"))
     await keeper.learn()
     assert state.cluster.outlook.mix == GIVEN
 
@@ -220,9 +221,9 @@ def test_what_the_engine_is_told_is_noted_once() -> None:
     state, noted = make_state(), []
     keeper = OutlookKeeper(state, Clocks())
     keeper.note = lambda mix, cpu: noted.append((mix, dict(cpu)))
-    state.hosts.touch("n1")
+    state.shown.hosts.touch("n1")
     for _ in range(2):
-        keeper.look(state.read_demands(make_pod("p", "1", gpu="1")))
+        keeper.look(state.settings.read_demands(make_pod("p", "1", gpu="1")))
     assert noted == [(None, {"n1": HostCpu(16_000, 16_000)})]
 
 
@@ -266,18 +267,18 @@ async def test_amounts_that_nobody_can_give_are_learned_as_the_most_that_counts(
     keeper = OutlookKeeper(state, Clocks(monotonic=lambda: 5.0))
     for number in range(200):
         asked = make_pod(f"p{number}", "9E", annotations={}, gpu="2000", gpucores="100", gpumem="2000000000")
-        keeper.see(asked, state.read_demands(asked))
+        keeper.see(asked, state.settings.read_demands(asked))
     await keeper.learn()
     shape = ExpectedShape("NVIDIA", 2**40, 1024, memory_mib=2_000_000_000, cores=100)
     assert list(state.cluster.outlook.mix.counts) == [shape]
     asked = make_pod("p", "9E", gpu="1", gpumem="1000")
-    keeper.look(state.read_demands(asked))
-    assert state.pod_scheduler.decide(state.read_demands(asked), ("n1",)).node == "n1"
+    keeper.look(state.settings.read_demands(asked))
+    assert state.pod_scheduler.decide(state.settings.read_demands(asked), ("n1",)).node == "n1"
 
 
 def test_of_very_many_and_long_models_a_shape_keeps_little() -> None:
     wild = ",".join(f"{number:0100}" for number in range(150))
     annotations = {"nvidia.com/use-gputype": wild, "nvidia.com/nouse-gputype": wild}
     asked = make_pod("p", "1", annotations=annotations, gpu="1")
-    shape = shape_of_demand("NVIDIA", make_state().read_demands(asked)["NVIDIA"], asked)
+    shape = shape_of_demand("NVIDIA", make_state().settings.read_demands(asked)["NVIDIA"], asked)
     assert sum(map(len, shape.models + shape.not_models)) == 2 * 16 * 64

@@ -67,7 +67,7 @@ def test_a_pod_that_names_another_scheduler_is_left_to_it(said: dict[str, str]) 
 def test_whoever_asked_here_about_a_pod_places_it_whatever_its_name() -> None:
     state = SchedulerState(SchedulerSettings(scheduler_name="hami-scheduler"))
     pod = waiting(schedulerName="profile-2")
-    state.note_unschedulable(pod, state.read_demands(pod), 1.0)
+    state.waiting.note_refused(pod, state.settings.read_demands(pod), 1.0)
     assert (cause_of(state, pod), tell_hold(state, pod)) == ("cards", "")
 
 
@@ -79,14 +79,14 @@ def test_nobody_is_said_to_be_another_scheduler_where_that_is_not_known(ours: st
 
 def test_what_was_refused_here_lies_at_the_cards(state: SchedulerState) -> None:
     pod = waiting(reason="Unschedulable", message=TAINTED)
-    state.note_unschedulable(pod, state.read_demands(pod), 1.0)
+    state.waiting.note_refused(pod, state.settings.read_demands(pod), 1.0)
     assert cause_of(state, pod) == "cards"
 
 
 def test_those_wait_that_ask_for_cards_and_hold_none_and_every_pod_is_a_step(state: SchedulerState) -> None:
     plain = msgspec.structs.replace(waiting("plain"), spec=msgspec.structs.replace(waiting().spec, containers=[]))
     for pod in (waiting("a"), waiting("bound", nodeName="n1"), plain):
-        state.pods[pod.name] = pod
+        state.shown.pods[pod.name] = pod
     refused = waiting("refused before its watch")
-    state.note_unschedulable(refused, state.read_demands(refused), 1.0)
+    state.waiting.note_refused(refused, state.settings.read_demands(refused), 1.0)
     assert [pod and pod.name for pod in look_for_pending(state)] == ["a", None, None, "refused before its watch"]

@@ -82,7 +82,7 @@ def test_a_list_that_begins_again_forgets_nobody_of_the_first_try(state: Schedul
 def test_of_a_bound_pod_only_what_is_read_later_is_kept(state: SchedulerState, handler: PodHandler) -> None:
     instances = {"hami.io/vgpu-mig-allocations": "[]", "hami.io/vgpu-node": "n1"}
     handler.apply(bound_pod("a", labels={"hami.io/vgpu-node": "n1", "app": "x"}, annotations=instances))
-    kept = state.pods["a"]
+    kept = state.shown.pods["a"]
     assert (kept.full_name, kept.metadata.resource_version, kept.spec.node_name) == ("ns/a", "7", "n1")
     assert (dict(kept.labels), dict(kept.annotations)) == (
         {"hami.io/vgpu-node": "n1"},
@@ -98,22 +98,22 @@ def test_a_pod_that_is_bound_waits_for_nothing(
 ) -> None:
     handler, asked = make(state, lambda: 0.0), pod(name="a", gpu=1)
     uid = asked.metadata.uid
-    state.nominations.put(Nomination(uid, "ns", "a", "n1", 0, state.read_demands(asked), 0))
+    state.nominations.put(Nomination(uid, "ns", "a", "n1", 0, state.settings.read_demands(asked), 0))
     state.promised.note(uid, {"n1": frozenset({"b"})}, 0.0)
-    state.note_unschedulable(asked, state.read_demands(asked), 0.0)
+    state.waiting.note_refused(asked, state.settings.read_demands(asked), 0.0)
     spec = msgspec.structs.replace(asked.spec, node_name="n1")
     metadata = msgspec.structs.replace(asked.metadata, annotations=annotations)
     handler.apply(msgspec.structs.replace(asked, spec=spec, metadata=metadata))
     assert len(state.nominations) == 0
     assert state.promised.find_undecided(0.0) == frozenset()
-    assert uid not in state.unschedulable
+    assert uid not in state.waiting.unschedulable
 
 
 def test_a_failed_pod_that_was_never_placed_is_forgotten_also_by_annotation(state: SchedulerState) -> None:
     handler, asked = PodHandlerByAnnotation(state, lambda: 0.0), pod(name="a", gpu=1)
     handler.apply(asked)
     handler.apply(msgspec.structs.replace(asked, status=msgspec.structs.replace(asked.status, phase="Failed")))
-    assert asked.metadata.uid not in state.pods
+    assert asked.metadata.uid not in state.shown.pods
 
 
 @pytest.mark.parametrize(("after_s", "is_chosen"), [(5.0, True), (CHOOSES_WITHIN_S + BELIEVED_S, False)])
@@ -150,7 +150,7 @@ def test_a_node_with_many_listed_pods_is_summed_up_once(state: SchedulerState, h
 
 
 def test_while_this_process_decides_every_listed_pod_counts_at_once(state: SchedulerState, handler: PodHandler) -> None:
-    state.in_charge_since = 0.0
+    state.charge.since = 0.0
     assert changes_while_listing(state, handler, 20) == 20
 
 
@@ -166,7 +166,7 @@ def test_pods_of_a_list_that_began_again_are_summed_up(state: SchedulerState, ha
 
 def make_gate(state: SchedulerState) -> LeadershipGate:
     rivals = RivalLeases(("", ""), frozenset())
-    return LeadershipGate(state.settings, state, Clocks(), list_anew=lambda: None, wake=lambda: None, rivals=rivals)
+    return LeadershipGate(state, Clocks(), list_anew=lambda: None, wake=lambda: None, rivals=rivals)
 
 
 async def test_who_takes_charge_while_a_list_is_read_sees_what_was_listed(
@@ -190,7 +190,10 @@ async def test_who_takes_charge_has_scored_all_nodes_before_the_first_decision(
     gate.note_listed()
     monkeypatch.setattr("gpuloom.engine.state.node_scores.score_node", None)
     wanted = pod(name="p", gpu=1, gpumem=1000)
-    assert state.pod_scheduler.decide(state.read_demands(wanted), [f"n{number}" for number in range(1000)]).node == "n0"
+    assert (
+        state.pod_scheduler.decide(state.settings.read_demands(wanted), [f"n{number}" for number in range(1000)]).node
+        == "n0"
+    )
 
 
 def mistyped_pod(name: str, **spec: Any) -> Pod:
@@ -201,10 +204,10 @@ def mistyped_pod(name: str, **spec: Any) -> Pod:
 
 def test_a_mistyped_pod_that_the_list_no_longer_names_is_forgotten(state: SchedulerState, handler: PodHandler) -> None:
     handler.apply(mistyped_pod("a"))
-    assert state.mistyped.uids() == ["a"]
+    assert state.shown.mistyped.uids() == ["a"]
     handler.begin_list()
     handler.end_list()
-    assert state.mistyped.uids() == []
+    assert state.shown.mistyped.uids() == []
 
 
 @pytest.mark.parametrize("annotations", [{}, {"hami.io/vgpu-node": "n1"}], ids=["plainly", "as one with cards"])
@@ -215,16 +218,16 @@ def test_a_mistyped_pod_that_somebody_binds_waits_no_more(
     bound = mistyped_pod("a", nodeName="n1")
     metadata = msgspec.structs.replace(bound.metadata, annotations=annotations)
     handler.apply(msgspec.structs.replace(bound, metadata=metadata))
-    assert state.mistyped.uids() == []
+    assert state.shown.mistyped.uids() == []
 
 
 def test_no_more_mistyped_pods_are_kept_than_are_bounded(state: SchedulerState, handler: PodHandler) -> None:
     for number in range(MOST_KEPT + 1):
         handler.apply(mistyped_pod(str(number)))
-    assert len(state.mistyped.uids()) == MOST_KEPT
+    assert len(state.shown.mistyped.uids()) == MOST_KEPT
 
 
 def test_pods_that_ask_for_no_vendors_resource_are_not_kept(state: SchedulerState, handler: PodHandler) -> None:
     container = {"name": "c", "resources": {"limits": {"cpu": "1", "example.com/x": "1"}}}
     handler.apply(mistyped_pod("a", containers=[container]))
-    assert state.mistyped.uids() == []
+    assert state.shown.mistyped.uids() == []

@@ -40,7 +40,7 @@ class Setting:
         for number in range(PODS):
             metadata = {"name": f"p{number}", "namespace": "ns", "uid": f"u{number}"}
             pod = msgspec.convert({"metadata": metadata, "spec": {"nodeName": "n1"}}, Pod)
-            state.pods[pod.metadata.uid] = pod
+            state.shown.pods[pod.metadata.uid] = pod
             self.labeller.note(pod, "n1")
             self.pod = pod
 
@@ -69,11 +69,11 @@ async def test_when_pods_are_bound_again_meanwhile_no_more_labels_are_written() 
 async def test_a_pod_that_the_watch_shows_late_gets_its_label_then() -> None:
     s = Setting()
     s.now = BUSY_S
-    late = s.state.pods.pop("u0")
-    s.state.note_bound("u0", s.now)
+    late = s.state.shown.pods.pop("u0")
+    s.state.binds.note_bound("u0", s.state.shown.pods.get("u0"), s.now)
     await s.labeller.label()
     assert len(s.client.patched) == PODS - 1
-    s.state.pods["u0"] = late
+    s.state.shown.pods["u0"] = late
     await s.labeller.label()
     assert len(s.client.patched) == PODS
 

@@ -22,7 +22,11 @@ UNREADABLE = Unreadable(META, msgspec.Raw(b"{}"), "wrong type")
 class Scene:
     def __init__(self, **flags: Any) -> None:
         self.state = SchedulerState(SchedulerSettings(**flags))
-        self.watch = QuotaHandler(self.state)
+        self.watch = QuotaHandler(
+            self.state.cluster.quotas,
+            self.state.waiting.capacity_freed,
+            closes=self.state.settings.unreadable == "close",
+        )
 
     def apply(self, memory: str, name: str = "q") -> None:
         body = {"metadata": {"name": name, "namespace": "ml"}, "spec": {"hard": {MEMORY: memory}}}
@@ -61,7 +65,7 @@ def test_a_quota_that_could_never_be_read_allows_nothing_in_its_namespace() -> N
 def test_a_quota_that_stands_unreadable_in_a_list_is_not_gone() -> None:
     scene = Scene()
     scene.apply("4000")
-    scene.watch.replace([scene.watch.stand_in(UNREADABLE)])
+    scene.watch.replace([], [UNREADABLE])
     assert scene.left() == 4000
 
 

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from builders import pod
 
+from gpuloom.kube.recorder import Subject
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.events.refusedpods import (
     LOOK_S,
@@ -22,8 +23,8 @@ class Recorder:
     def __init__(self) -> None:
         self.told: list[str] = []
 
-    def record(self, **event: str) -> None:
-        self.told.append(f"{event['name']}: {event['message']}")
+    def record(self, subject: Subject, _kind: str, _reason: str, message: str) -> None:
+        self.told.append(f"{subject.name}: {message}")
 
 
 class Scene:

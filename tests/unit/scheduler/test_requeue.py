@@ -53,7 +53,7 @@ class Setting:
         self.state = SchedulerState(SchedulerSettings())
         self.state.pod_scheduler = cast("PodScheduler", self.pod_scheduler)
         self.state.decider = NominationScheduler(
-            self.state.pod_scheduler, self.state.nominations, self.state.terminating.keys()
+            self.state.pod_scheduler, self.state.nominations, self.state.shown.terminating.keys()
         )
         self.sizes: dict[str, int] = {}
         self.arriving: dict[int, int] = {}
@@ -62,7 +62,7 @@ class Setting:
     def refuse(self, name: str, memory_mib: int, namespace: str = "default", *, at: float = 0.0) -> None:
         refused = pod(name=name, namespace=namespace, gpu=1, gpumem=memory_mib)
         self.sizes[name] = memory_mib
-        self.state.note_unschedulable(refused, self.state.read_demands(refused), at)
+        self.state.waiting.note_refused(refused, self.state.settings.read_demands(refused), at)
 
     async def patch(self, _resource: object, name: str, body: Mapping[str, Any], **_options: object) -> None:
         self.begun.append(name)
@@ -74,14 +74,14 @@ class Setting:
         if self.arriving:
             self.pod_scheduler.room.update(self.arriving)
             self.arriving = {}
-            self.state.capacity_freed.set()
+            self.state.waiting.capacity_freed.set()
 
     async def sleep(self, _seconds: float) -> None:
         await asyncio.sleep(0)
 
     async def wake(self) -> None:
         """Let the requeuer do what it does when room appears, until nothing more happens."""
-        self.state.capacity_freed.set()
+        self.state.waiting.capacity_freed.set()
         running = asyncio.create_task(self.requeuer.run())
         for _ in range(1000):
             await asyncio.sleep(0)
@@ -119,7 +119,7 @@ async def test_pods_of_different_namespaces_are_asked_about_each_because_of_thei
 
 
 async def test_pods_of_more_kinds_than_are_told_apart_are_all_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpuloom.scheduler.state.MOST_LIKENESSES", 2)
+    monkeypatch.setattr("gpuloom.scheduler.pods.waiting.MOST_LIKENESSES", 2)
     s = Setting()
     for number in range(6):
         s.refuse(f"p{number}", 1000 * (number % 3 + 1))
@@ -181,7 +181,7 @@ def nominate_alike(s: Setting, nodes: str) -> None:
     for number, node in enumerate(nodes):
         state.cluster.register(node, "NVIDIA", NodeCards((card(f"{node}-0"),)))
         s.refuse(f"high-{node}", 12_000)
-        waiting, victim = state.unschedulable[f"uid-high-{node}"], f"victim-{node}"
+        waiting, victim = state.waiting.unschedulable[f"uid-high-{node}"], f"victim-{node}"
         state.cluster.assume(reserve(victim, node, state.pod_scheduler.decide(waiting.demands, (node,))))
         victims = frozenset({victim})
         state.nominations.put(
@@ -196,7 +196,7 @@ async def test_nobody_is_woken_by_a_process_that_ceases_to_lead_while_it_looks()
     s.pod_scheduler.room[1000] = 1
 
     def cease(_demands: Demands) -> Iterator[None]:
-        s.state.obstacle = "another process leads"
+        s.state.charge.obstacle = "another process leads"
         return iter(())
 
     s.pod_scheduler.place_ahead = cease  # type: ignore[method-assign]
@@ -210,7 +210,7 @@ async def test_a_pod_that_was_woken_in_vain_waits_since_it_was_refused_first() -
     s.pod_scheduler.room[1000] = 1
     await s.wake()
     s.refuse("p", 1000, at=600.0)
-    assert [(one.pod.name, one.since) for one in s.state.unschedulable.values()] == [("p", 0.0)]
+    assert [(one.pod.name, one.since) for one in s.state.waiting.unschedulable.values()] == [("p", 0.0)]
 
 
 async def test_nothing_is_kept_of_a_pod_that_was_woken_and_is_gone() -> None:
@@ -219,4 +219,4 @@ async def test_nothing_is_kept_of_a_pod_that_was_woken_and_is_gone() -> None:
     s.pod_scheduler.room[1000] = 1
     await s.wake()
     s.state.remove_pod("uid-p", 1.0)
-    assert s.state.woken_since == {}
+    assert s.state.waiting.woken_since == {}

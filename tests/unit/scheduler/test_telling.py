@@ -9,7 +9,7 @@ from builders import card, pod
 from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.scheduler.filter.decide import PodPlacer
 from gpuloom.scheduler.filter.deferred import DeferredWork
-from gpuloom.scheduler.parts import assemble
+from gpuloom.scheduler.parts import Parts
 from gpuloom.scheduler.recording.replayclient import ReplayClient, ReplayRecorder
 from gpuloom.scheduler.recording.replayclock import ReplayClock
 from gpuloom.scheduler.settings import SchedulerSettings
@@ -33,7 +33,7 @@ def test_each_text_about_a_pod_that_fits_nowhere_is_a_step_of_its_own() -> None:
     clock, client, kept = ReplayClock(), ReplayClient(), Kept()
     clock.set(datetime.fromisoformat("2026-05-04T08:00:00Z"))
     recorder = ReplayRecorder(client)
-    parts = assemble(SchedulerSettings(), client, clock.clocks, recorder)
+    parts = Parts(SchedulerSettings(), client, clock.clocks, recorder)
     healthy, broken = card("GPU-0", memory_mib=10), card("GPU-1", healthy=False)
     parts.state.cluster.register("n1", "NVIDIA", NodeCards((healthy, broken)))
     parts.gate.note_listed()
@@ -47,6 +47,7 @@ def test_each_text_about_a_pod_that_fits_nowhere_is_a_step_of_its_own() -> None:
         parts.preemption.attempts,
         parts.partly_offered,
         parts.refused,
+        parts.outlook,
     )
     assert not placer.filter(asked).node_names
 

@@ -35,12 +35,14 @@ class Scene:
             f"GPU-{one}": pod(gpu=1, gpumem=memory_mib, annotations={"nvidia.com/use-gpuuuid": f"GPU-{one}"})
             for one in "abc"
         }
-        demands = [self.state.read_demands(one) for one in cards.values()]
+        demands = [self.state.settings.read_demands(one) for one in cards.values()]
         return sum(self.state.pod_scheduler.decide(one, ("n1",)).node is not None for one in demands)
 
     def why(self) -> str:
         return (
-            self.state.pod_scheduler.decide(self.state.read_demands(pod(gpu=1, gpumem=1)), ("n1",)).refusals["n1"].text
+            self.state.pod_scheduler.decide(self.state.settings.read_demands(pod(gpu=1, gpumem=1)), ("n1",))
+            .refusals["n1"]
+            .text
         )
 
 
@@ -86,9 +88,9 @@ def test_a_broken_list_of_another_vendor_hides_nothing(scene: Scene) -> None:
 
 def test_it_opens_when_the_pod_is_gone(scene: Scene) -> None:
     scene.book.apply(bound("junk"))
-    scene.state.capacity_freed.clear()
+    scene.state.waiting.capacity_freed.clear()
     scene.book.delete(bound("junk"))
-    assert (scene.room(), scene.state.capacity_freed.is_set()) == (3, True)
+    assert (scene.room(), scene.state.waiting.capacity_freed.is_set()) == (3, True)
 
 
 def test_it_opens_when_the_pod_is_over(scene: Scene) -> None:
@@ -193,9 +195,9 @@ def test_a_counted_pod_that_stands_unreadable_in_a_new_list_is_not_gone(scene: S
 
 def test_a_node_opens_when_its_unreadable_pod_is_deleted(scene: Scene) -> None:
     scene.book.take_unreadable(unreadable())
-    scene.state.capacity_freed.clear()
+    scene.state.waiting.capacity_freed.clear()
     scene.book.delete(Pod(metadata=ObjectMeta("a", "ml", "uid-a")))
-    assert (scene.room(), scene.state.capacity_freed.is_set()) == (3, True)
+    assert (scene.room(), scene.state.waiting.capacity_freed.is_set()) == (3, True)
 
 
 def test_a_node_opens_when_a_new_list_lacks_the_unreadable_pod(scene: Scene) -> None:

@@ -107,7 +107,7 @@ async def test_so_many_cards_are_the_most_with_which_a_pod_fits(profile: Profile
     def decide(cards: int) -> str | None:
         limits = {**asked.limits, profile.resources.count: str(cards)}
         manifest = describe_pod(Asked(limits, asked.annotations, asked.resource, asked.amount))
-        demands = state.read_demands(decode_pod(msgspec.json.encode(manifest)))
+        demands = state.settings.read_demands(decode_pod(msgspec.json.encode(manifest)))
         return state.pod_scheduler.decide(demands, NODES).node
 
     said = run_to_end(
@@ -126,7 +126,7 @@ async def test_so_many_pods_have_room_as_can_be_decided_about(profile: Profile) 
     asked = plain(profile)
     player = await prepare(profile)
     state = player.process.parts.state
-    demands = state.read_demands(decode_pod(msgspec.json.encode(describe_pod(asked))))
+    demands = state.settings.read_demands(decode_pod(msgspec.json.encode(describe_pod(asked))))
     decision = state.pod_scheduler.decide(demands, ["node1"], explain=True)
     room = run_to_end(count_capacity(state.pod_scheduler, demands, decision))
     placed = 0

@@ -73,7 +73,7 @@ async def test_the_plan_is_the_best_of_all_nodes(name: str, priority: int, conta
     example = EXAMPLES[name]
     state = await fill(example)
     wanted = msgspec.convert(make_pod(example, MOST_PODS, containers), Pod)
-    preemptor = Preemptor(state.read_demands(wanted), priority)
+    preemptor = Preemptor(state.settings.read_demands(wanted), priority)
     found, each = plan(state, preemptor), plan_on_each(state, preemptor)
     assert (found.cost if found else None) == min((one.cost for one in each), default=None)
     if containers == 1 and priority > max(PRIORITIES):

@@ -98,7 +98,7 @@ async def explain(nodes: Mapping[str, Object], pod: Object) -> Explanation:
     known = [{"type": "ADDED", "object": node} for node in nodes.values()]
     for line in ({"type": "SETTINGS"}, *known, {"type": "RECONCILE"}):
         await player.play(decode_line(json.dumps(line).encode()))
-    player.process.parts.state.hosts.end_list()
+    player.process.parts.state.shown.hosts.end_list()
     source, manifest = Source(player.process.parts), msgspec.json.encode(pod)
     told = run_to_end(fit_pod(source, EVERYTHING, manifest, "default")).explanation
     assert told is not None

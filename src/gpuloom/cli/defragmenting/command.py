@@ -137,7 +137,7 @@ def _read_pod(source: Source, text: str, namespace: str) -> tuple[str, HostPod]:
     """
     asked = read_wanted(text, source)
     pod = _admit(source, asked.manifest, asked.namespace or namespace)
-    if not source.state.read_demands(pod):
+    if not source.state.settings.read_demands(pod):
         raise CommandError(f"{asked.name} asks for no card: moves of pods on cards make no room for it")
     return asked.name, pod
 
@@ -158,7 +158,7 @@ def _plan(
     cluster: MovingCluster, name: str, pod: HostPod, most_moves: int, timeout: timedelta
 ) -> tuple[ToldPlan, Sequence[Moving]]:
     """Look for moves that make room for a pod; return what they mean, and what is to be done for them."""
-    vendor = next(iter(cluster.state.read_demands(pod)))
+    vendor = next(iter(cluster.state.settings.read_demands(pod)))
     plan = _search(plan_for(cluster, pod, most_moves))
     orders = [order_moves(cluster, plan, timeout.total_seconds())] if plan is not None and plan.moves else []
     return tell_plan(name, vendor, plan, cluster), orders

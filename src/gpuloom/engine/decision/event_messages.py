@@ -6,6 +6,7 @@ from heapq import nsmallest
 from itertools import islice
 
 from gpuloom.engine.decision.decision import Decision
+from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.model.refusal import Refusal
 
 NO_REQUEST = "does not request any resource"
@@ -37,6 +38,11 @@ def describe_binding(node: str, pod: str) -> str:
 def describe_missing_node(node: str) -> str:
     """Say that a pod was not bound because its node is gone."""
     return f"failed to get node {node}"
+
+
+def describe_unreadable(error: PolicyError, pod_name: str) -> str:
+    """Say that what a pod wishes cannot be read."""
+    return f"calcScore failed {error} for pod {pod_name}"
 
 
 def describe_failure(

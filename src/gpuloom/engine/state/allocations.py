@@ -1,9 +1,10 @@
 """What a pod's annotations say it was given (wire protocol 3.1, vendors 1.7)."""
 
+import sys
 from collections.abc import Mapping
 
-from gpuloom.engine.request.demand import read_tenancy
-from gpuloom.engine.state.ledger import NOBODY_ELSE
+from gpuloom.engine.request.demand import read_phases, read_tenancy
+from gpuloom.engine.state.ledger import NOBODY_ELSE, NOTHING_ELSE, Reservation, ReservationStatus
 from gpuloom.model.mig import MigAllocation
 from gpuloom.model.share import NO_TENANCY, ContainerShares, PodShares, Tenancy
 from gpuloom.vendors.catalog import Catalog
@@ -48,6 +49,38 @@ def read_tenancies(pod: Pod, catalog: Catalog) -> Mapping[str, Tenancy]:
         return NOBODY_ELSE
     found = {profile.word: read_tenancy(annotations, profile.select) for profile in catalog.mindful_of_tenants}
     return {word: tenancy for word, tenancy in found.items() if tenancy != NO_TENANCY} or NOBODY_ELSE
+
+
+def reserve(
+    pod: Pod,
+    catalog: Catalog,
+    node: str,
+    shares: PodShares,
+    *,
+    status: ReservationStatus,
+    since: float,
+    decided_at: int,
+    instances: tuple[MigAllocation, ...] = (),
+    extras: Mapping[str, str] = NOTHING_ELSE,
+) -> Reservation:
+    """Return what a pod holds on a node by these shares; :class:`Reservation` says what the others are."""
+    return Reservation(
+        uid=pod.metadata.uid,
+        # Very many pods are in few namespaces, and on few nodes.
+        namespace=sys.intern(pod.namespace),
+        name=pod.name,
+        node=sys.intern(node),
+        shares=shares,
+        phases=read_phases(pod),
+        status=status,
+        since=since,
+        decided_at=decided_at,
+        instances=instances,
+        tenancies=read_tenancies(pod, catalog),
+        extras=extras,
+        priority=pod.priority,
+        started_at=pod.started_at,
+    )
 
 
 def read_instances(pod: Pod, catalog: Catalog) -> tuple[MigAllocation, ...]:

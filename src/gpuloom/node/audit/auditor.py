@@ -11,7 +11,7 @@ import structlog
 
 from gpuloom.kube.client import KubeClient
 from gpuloom.kube.errors import ApiError
-from gpuloom.kube.recorder import EventRecorder
+from gpuloom.kube.recorder import EventRecorder, Subject
 from gpuloom.kube.resources import NODES
 from gpuloom.model.card import Card
 from gpuloom.node.audit.comparison import AuditFinding, AuditProblem, compare
@@ -127,20 +127,12 @@ class Auditor:
         )
         namespace, name = finding.pod
         if name:
-            self._tell("Pod", namespace, name, finding.pod_uid, finding)
+            self._tell(Subject("Pod", namespace, name, finding.pod_uid), finding)
         if not name or finding.kind is AuditProblem.FOREIGN:
-            self._tell("Node", "", self._settings.node_name, node.metadata.uid if node else "", finding)
+            self._tell(Subject("Node", "", self._settings.node_name, node.metadata.uid if node else ""), finding)
 
-    def _tell(self, kind: str, namespace: str, name: str, uid: str, finding: AuditFinding) -> None:
-        self._events.record(
-            kind=kind,
-            namespace=namespace,
-            name=name,
-            uid=uid,
-            type="Warning",
-            reason=finding.kind,
-            message=finding.message,
-        )
+    def _tell(self, subject: Subject, finding: AuditFinding) -> None:
+        self._events.record(subject, "Warning", finding.kind, finding.message)
 
 
 def _read_offer(node: Node | None) -> Mapping[str, Card] | None:

@@ -4,16 +4,18 @@ import numpy as np
 
 from gpuloom.engine.hostfit.requests import read_allocatable
 from gpuloom.engine.state.card_table import NO_NODE
+from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.scheduler.admission.warn import Cluster, Offer
-from gpuloom.scheduler.state import SchedulerState
+from gpuloom.scheduler.watch.shown import ShownObjects
 from gpuloom.wire.objects import Quantity
 
 
 class ClusterOffers:
-    """Answers from a scheduler's state; what follows from the cards is worked out again when nodes registered some."""
+    """Answers from cards and nodes; what follows from the cards is worked out again when nodes registered some."""
 
-    def __init__(self, state: SchedulerState) -> None:
-        self._state = state
+    def __init__(self, cluster: ClusterState, shown: ShownObjects) -> None:
+        self._cards = cluster
+        self._shown = shown
         self._offers: dict[str, Offer] = {}
         self._amounts: dict[str, int] = {}
         self._registrations = -1
@@ -24,7 +26,7 @@ class ClusterOffers:
         return Cluster(self._is_offered, self._offer, self._most)
 
     def _is_offered(self, name: str) -> bool:
-        return any(name in (node.status.allocatable or {}) for node in self._state.nodes.values())
+        return any(name in (node.status.allocatable or {}) for node in self._shown.nodes.values())
 
     def _offer(self, word: str) -> Offer:
         self._forget_what_changed()
@@ -43,19 +45,19 @@ class ClusterOffers:
 
     def _allocatable(self, name: str) -> frozenset[Quantity]:
         """Read what nodes with cards say that they have, once each: 65,000 nodes are looked at in about 10 ms."""
-        has_cards = self._state.cluster.nodes
-        nodes = self._state.nodes.items()
+        has_cards = self._cards.nodes
+        nodes = self._shown.nodes.items()
         said = {(node.status.allocatable or {}).get(name) for key, node in nodes if key in has_cards}
         return frozenset(one for one in said if one is not None)
 
     def _forget_what_changed(self) -> None:
-        if self._registrations != self._state.cluster.registrations:
-            self._registrations = self._state.cluster.registrations
+        if self._registrations != self._cards.registrations:
+            self._registrations = self._cards.registrations
             self._offers.clear()
             self._amounts.clear()
 
     def _find_offer(self, word: str) -> Offer:
-        cards = self._state.cluster[word].table.cards
+        cards = self._cards[word].table.cards
         known = cards.node != NO_NODE
         return Offer(
             memory_mib=int(cards.total_memory_mib[known].max(initial=0)),

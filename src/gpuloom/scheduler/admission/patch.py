@@ -23,7 +23,7 @@ class PodPatch:
         self._respells = respells
         self._operations: list[Operation] = []
         self._has_runtime_class = False
-        self._has_annotations = pod.metadata.annotations is not None
+        self._made: set[tuple[str, ...]] = set()
         self._added: dict[str, str] = {}
 
     @property
@@ -34,6 +34,12 @@ class PodPatch:
     def add(self, value: object, *path: str) -> None:
         """Set a field, or append to a list when the path ends in ``-``."""
         self._operations.append({"op": "add", "path": _pointer(path), "value": value})
+
+    def make(self, empty: object, *path: str, is_there: bool) -> None:
+        """Make the map or list at a path, unless the pod has it or it was made before."""
+        if not is_there and path not in self._made:
+            self._made.add(path)
+            self.add(empty, *path)
 
     def remove(self, *path: str) -> None:
         """Remove a field that is there."""
@@ -63,9 +69,7 @@ class PodPatch:
 
     def annotate(self, key: str, value: str) -> None:
         """Set an annotation."""
-        if not self._has_annotations:
-            self._has_annotations = True
-            self.add({}, "metadata", "annotations")
+        self.make({}, "metadata", "annotations", is_there=self._pod.metadata.annotations is not None)
         self._added[key] = value
         self.add(value, "metadata", "annotations", key)
 
@@ -87,11 +91,9 @@ class ContainerPatch:
         self._path = path
         self._limits: dict[str, Quantity] = {**container.limits}
         self._requests: dict[str, Quantity] = {**container.requests}
-        self._has_env = container.variables is not None
-        self._variables = set(container.variables or ())
-        resources = container.resources
-        self._has_resources = resources is not None
-        self._has = {kind for kind in ("limits", "requests") if resources and getattr(resources, kind) is not None}
+        variables = container.variables
+        self._has_env = variables is not None
+        self._variables = set(variables or ())
 
     @property
     def changed(self) -> Container:
@@ -107,12 +109,9 @@ class ContainerPatch:
         self._set("requests", self._requests, name, value)
 
     def _set(self, kind: str, amounts: dict[str, Quantity], name: str, value: int) -> None:
-        if not self._has_resources:
-            self._pod.add({}, *self._path, "resources")
-            self._has_resources = True
-        if kind not in self._has:
-            self._pod.add({}, *self._path, "resources", kind)
-            self._has.add(kind)
+        resources = self._container.resources
+        self._pod.make({}, *self._path, "resources", is_there=resources is not None)
+        self._pod.make({}, *self._path, "resources", kind, is_there=getattr(resources, kind, None) is not None)
         if not self._pod.is_there(amounts.get(name), value):
             self._pod.add(str(value), *self._path, "resources", kind, name)
         amounts[name] = str(value)
@@ -124,9 +123,7 @@ class ContainerPatch:
     def append_env(self, name: str, value: str) -> None:
         """Append an environment variable, also when the name is there already: the last one counts."""
         self._variables.add(name)
-        if not self._has_env:
-            self._pod.add([], *self._path, "env")
-            self._has_env = True
+        self._pod.make([], *self._path, "env", is_there=self._has_env)
         self._pod.add({"name": name, "value": value}, *self._path, "env", "-")
 
     def set_runtime_class(self, name: str) -> None:

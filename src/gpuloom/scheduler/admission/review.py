@@ -251,32 +251,25 @@ def _check_amounts(container: Container, profile: Profile) -> None:
 
     Where the count of cards cannot be read, the container asks for none, whatever else it names.
     """
-    names = profile.resources
-    if _is_odd(find_quantity(container, names.count)):
+    names, request = profile.resources, profile.request
+    count = find_quantity(container, names.count)
+    if count is not None and decode_strict_integer(count) is None:
         return
-    most_memory = INT32_MAX // max(profile.request.memory_factor, 1)
-    _check_amount(container, names.count, least=INT32_MIN, most=INT32_MAX, unit="cards")
-    if _is_odd(find_quantity(container, names.memory)):
-        raise _unusable(container, names.memory, "MiB")
-    _check_amount(container, names.memory, least=0, most=most_memory, unit="MiB")
-    if not profile.request.forgives_cores and _is_odd(find_quantity(container, names.cores)):
-        raise _unusable(container, names.cores, "per cent of a card")
-    _check_amount(container, names.cores, least=0, most=INT32_MAX, unit="per cent of a card")
+    _check_amount(container, names.count, "cards", least=INT32_MIN)
+    _check_amount(container, names.memory, "MiB", most=INT32_MAX // max(request.memory_factor, 1))
+    _check_amount(container, names.cores, "per cent of a card", forgives=request.forgives_cores)
 
 
-def _is_odd(quantity: Quantity | None) -> bool:
-    return quantity is not None and decode_strict_integer(quantity) is None
-
-
-def _check_amount(container: Container, name: str, *, least: int, most: int, unit: str) -> None:
+def _check_amount(
+    container: Container, name: str, unit: str, *, least: int = 0, most: int = INT32_MAX, forgives: bool = False
+) -> None:
+    """Deny an amount that is not within limits, or no number unless that is forgiven."""
     quantity = find_quantity(container, name)
-    value = None if quantity is None else decode_strict_integer(quantity)
-    if value is not None and not least <= value <= most:
-        raise _unusable(container, name, unit)
-
-
-def _unusable(container: Container, name: str, unit: str) -> DeniedError:
-    return DeniedError(
-        f"invalid {name} value {find_quantity(container, name)} in container {container.name}: "
-        f"must be a non-negative integer number of {unit}"
-    )
+    if quantity is None:
+        return
+    value = decode_strict_integer(quantity)
+    if not (forgives if value is None else least <= value <= most):
+        raise DeniedError(
+            f"invalid {name} value {quantity} in container {container.name}: "
+            f"must be a non-negative integer number of {unit}"
+        )

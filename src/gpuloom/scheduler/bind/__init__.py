@@ -6,5 +6,6 @@ name and the annotations (``writer``).
 
 What is written takes effect or it does not; when the reply is lost the API server is asked until it answers. A pod that
 is certainly not bound gives back lock and reservation. A pod that is bound keeps the lock for its device plugin, which
-removes it. The label of the pod (``podlabel``) follows later where the API server did not copy it.
+removes it: until then it is ``underway``. The label of the pod (``podlabel``) follows later where the API server did
+not copy it.
 """

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from gpuloom.engine.decision.event_messages import describe_unreadable
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.scheduler.outlook.keeper import OutlookKeeper
@@ -26,7 +27,7 @@ class ReservationMover:
 
     state: SchedulerState
     outlook: OutlookKeeper
-    note: Callable[[str, str], None] | None = None
+    note: Callable[[str, str], None]
 
     def move(self, pod: Pod, held: Reservation, node: str) -> Reservation:
         """Reserve cards on a node in place of those held on another.
@@ -36,9 +37,9 @@ class ReservationMover:
         Raises MoveRefusedError.
         """
         try:
-            demands = self.state.read_demands(pod)
+            demands = self.state.settings.read_demands(pod)
         except PolicyError as error:
-            raise MoveRefusedError(f"calcScore failed {error} for pod {pod.name}") from error
+            raise MoveRefusedError(describe_unreadable(error, pod.name)) from error
         if not demands:
             raise MoveRefusedError(f"pod {pod.full_name} asks for no cards any more, filter again")
         self.state.cluster.forget(held.uid)
@@ -52,10 +53,9 @@ class ReservationMover:
         )
         self.outlook.note_decided(pod, node)
         # Its cards on the other node are free for those that wait.
-        self.state.capacity_freed.set()
+        self.state.waiting.capacity_freed.set()
         nomination = self.state.nominations.find(held.uid)
         if nomination is not None and nomination.node != node:
-            self.state.end_nomination(held.uid, "elsewhere")
-        if self.note is not None:
-            self.note(held.uid, node)
+            self.state.nominations.end(held.uid, "elsewhere")
+        self.note(held.uid, node)
         return moved

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from gpuloom.kube import PODS, ApiError, KubeClient
-from gpuloom.kube.annotations import patch_same
+from gpuloom.kube import ApiError, KubeClient
+from gpuloom.kube.annotations import patch_pod
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.keys import LABEL_VALUE_LIMIT, VGPU_NODE
@@ -54,20 +54,18 @@ class PodLabeller:
 
     async def run(self) -> None:
         """Label until cancelled."""
-        while True:
-            await self.clocks.sleep(PERIOD_S)
-            await self.label()
+        await self.clocks.every(PERIOD_S, self.label)
 
     async def label(self) -> None:
         """Label the pods that the watch has shown bound, few of them while others are being bound."""
         for looked_at, (uid, node) in enumerate(list(self._pending.items())):
             if looked_at >= MOST_WHEN_BUSY and self._is_busy():
                 return
-            pod = self.state.pods.get(uid)
-            if uid in self.state.unshown if pod is None else not pod.spec.node_name:
+            pod = self.state.shown.pods.get(uid)
+            if uid in self.state.binds.unshown if pod is None else not pod.spec.node_name:
                 continue
             del self._pending[uid]
-            if pod is not None and VGPU_NODE not in pod.labels and not self.state.obstacle:
+            if pod is not None and VGPU_NODE not in pod.labels and not self.state.charge.obstacle:
                 await self._patch(pod, node)
 
     def _is_busy(self) -> bool:
@@ -76,7 +74,7 @@ class PodLabeller:
     async def _patch(self, pod: Pod, node: str) -> None:
         body = {"metadata": {"labels": label_of(node)}}
         try:
-            await patch_same(self.client, PODS, pod, body)
+            await patch_pod(self.client, pod, body)
         except ApiError as error:
             self.dropped += 1
             _log.info("pod stays without its node label", pod=pod.full_name, cause=str(error))

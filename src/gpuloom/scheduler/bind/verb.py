@@ -7,17 +7,15 @@ own: a caller who hangs up ends the waiting, never a write that is under way.
 import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from gpuloom.engine.decision.annotations import write_decision
 from gpuloom.engine.decision.event_messages import describe_binding, describe_missing_node
 from gpuloom.engine.filtering.exact_fit import fits_exactly
-from gpuloom.engine.request.demand import read_phases
-from gpuloom.engine.state.allocations import read_decided_at, read_shares, read_tenancies
+from gpuloom.engine.state.allocations import read_decided_at, read_shares, reserve
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.engine.state.unserved import Unserved
 from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, EventRecorder, KubeClient, NotFoundError
-from gpuloom.kube.annotations import patch_same
+from gpuloom.kube.annotations import patch_pod
 from gpuloom.kube.podevents import record
 from gpuloom.scheduler.bind.moving import MoveRefusedError, ReservationMover
 from gpuloom.scheduler.bind.nodelock.locks import WRITES_AT_ONCE, LockError, NodeLocks
@@ -25,6 +23,7 @@ from gpuloom.scheduler.bind.nodelock.queue import LockTicket
 from gpuloom.scheduler.bind.podlabel import PodLabeller
 from gpuloom.scheduler.bind.writer import BindingWriter, BindRefusedError, LetOthers
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.filter.patch import annotate_decision
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.vendors.profile import LockRules
 from gpuloom.wire.errors import WireError
@@ -52,30 +51,24 @@ class _Call:
     hung_up: bool = False
 
 
+@dataclass(slots=True)
 class BindVerb:
     """Binds pods. One call a reservation at a time; calls for different pods run side by side."""
 
-    def __init__(
-        self,
-        client: KubeClient,
-        state: SchedulerState,
-        locks: NodeLocks,
-        recorder: EventRecorder,
-        clocks: Clocks,
-        labeller: PodLabeller,
-        mover: ReservationMover,
-    ) -> None:
-        self._client = client
-        self._state = state
-        self._locks = locks
-        self._recorder = recorder
-        self._clocks = clocks
-        self._labeller = labeller
-        self._mover = mover
-        self._writer = BindingWriter(client, state, clocks)
-        self._writes = asyncio.Semaphore(WRITES_AT_ONCE)
-        self._running: dict[str, int] = {}
-        self._tasks: set[asyncio.Task[BindError | None]] = set()
+    client: KubeClient
+    state: SchedulerState
+    locks: NodeLocks
+    recorder: EventRecorder
+    clocks: Clocks
+    labeller: PodLabeller
+    mover: ReservationMover
+    _writer: BindingWriter = field(init=False)
+    _writes: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(WRITES_AT_ONCE))
+    _running: dict[str, int] = field(default_factory=dict)
+    _tasks: set[asyncio.Task[BindError | None]] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._writer = BindingWriter(self.client, self.state.shown, self.clocks)
 
     async def bind(self, args: BindArgs) -> None:
         """Bind a pod to the node that was decided for it.
@@ -90,7 +83,7 @@ class BindVerb:
             error = await asyncio.shield(task)
         except asyncio.CancelledError:
             call.hung_up = True
-            self._locks.wake()
+            self.locks.wake()
             raise
         if error is not None:
             raise error
@@ -114,15 +107,15 @@ class BindVerb:
         args = call.args
         if not (args.poduid and args.podname and args.podnamespace and args.node):
             raise BindError("bind args must name pod, namespace, UID and node")
-        if objection := self._state.objection:
+        if objection := self.state.charge.objection:
             raise BindError(objection)
-        if args.poduid in self._state.binding:
+        if args.poduid in self.state.binds.binding:
             raise BindError(f"bind of pod {args.podnamespace}/{args.podname} in progress")
         pod = await self._find_pod(args)
         # Finding it may have taken a while.
         if objection := self._find_objection_to_call(call):
             raise BindError(objection)
-        self._state.groups.note_bind(pod)
+        self.state.groups.note_bind(pod)
         if pod.spec.node_name == args.node:
             return
         if pod.spec.node_name:
@@ -131,20 +124,20 @@ class BindVerb:
             await self._bind_unbound(pod, call)
         except (BindError, LockError, BindRefusedError) as error:
             said = describe_missing_node(args.node) if isinstance(error, _NodeGoneError) else str(error)
-            record(self._recorder, pod, "Warning", "BindingFailed", said)
+            record(self.recorder, pod, "Warning", "BindingFailed", said)
             raise BindError(str(error)) from error
         # One event a pod, where the first was not written yet.
-        self._recorder.withdraw(pod.metadata.uid, "FilteringSucceed")
-        record(self._recorder, pod, "Normal", "BindingSucceed", describe_binding(args.node, pod.full_name))
+        self.recorder.withdraw(pod.metadata.uid, "FilteringSucceed")
+        record(self.recorder, pod, "Normal", "BindingSucceed", describe_binding(args.node, pod.full_name))
 
     async def _bind_unbound(self, pod: Pod, call: _Call) -> None:
         node = call.args.node
-        if not self._state.asks_for_cards(pod):
+        if not self.state.settings.asks_for_cards(pod):
             await self._writer.write(pod, node, {}, lambda: _raise_objection(self._find_objection_to_call(call)))
             return
         reservation = self._find_reservation(pod, node)
-        if node not in self._state.nodes:
-            self._state.release(reservation.uid)
+        if node not in self.state.shown.nodes:
+            self.state.release(reservation.uid)
             raise _NodeGoneError(f'node "{node}" not found')
         uid, number = reservation.uid, reservation.number
         if self._running.get(uid) == number:
@@ -173,16 +166,16 @@ class BindVerb:
                     rules=rules,
                     vendors=vendors,
                 )
-                await stack.enter_async_context(self._locks.hold(ticket))
+                await stack.enter_async_context(self.locks.hold(ticket))
             async with AsyncExitStack() as slot:
                 await slot.enter_async_context(self._writes)
                 # Setting the lock took time, so what was checked before may have changed.
                 _raise_objection(objection())
                 # One that another has bound meanwhile may be served already: no later event would end it.
-                if not self._state.node_of(reservation.uid):
-                    self._state.unserved.begin(self._unserved(reservation, (rules.key for rules, _ in locks)))
+                if not self.state.shown.node_of(reservation.uid):
+                    self.state.binds.unserved.begin(self._unserved(reservation, (rules.key for rules, _ in locks)))
                 await self._write(pod, reservation, lambda: _raise_objection(objection()), slot.aclose)
-        self._labeller.note(pod, reservation.node)
+        self.labeller.note(pod, reservation.node)
 
     def _locks_for(self, reservation: Reservation) -> list[tuple[LockRules, frozenset[str]]]:
         """Return the locks of the pod's vendors with the words of these, in one order for all pods.
@@ -191,7 +184,7 @@ class BindVerb:
         """
         found: dict[str, tuple[LockRules, frozenset[str]]] = {}
         for word in reservation.shares:
-            profile = self._state.settings.catalog.find(word)
+            profile = self.state.settings.catalog.find(word)
             if profile is not None and (key := profile.lock.key):
                 _, words = found.get(key, (profile.lock, frozenset[str]()))
                 found[key] = profile.lock, words | {word}
@@ -199,51 +192,52 @@ class BindVerb:
 
     def _unserved(self, reservation: Reservation, locks: Iterable[str]) -> Unserved:
         uid, namespace, name, node = reservation.uid, reservation.namespace, reservation.name, reservation.node
-        return Unserved(uid, namespace, name, node, frozenset(locks), self._clocks.monotonic())
+        return Unserved(uid, namespace, name, node, frozenset(locks), self.clocks.monotonic())
 
     async def _write(
         self, pod: Pod, reservation: Reservation, recheck: Callable[[], None], let_others: LetOthers
     ) -> None:
-        ledger = self._state.cluster.ledger
-        self._state.binding.add(reservation.uid)
-        is_inline = self._state.settings.filter_write == "inline"
+        ledger = self.state.cluster.ledger
+        self.state.binds.binding.add(reservation.uid)
+        is_inline = self.state.settings.filter_write == "inline"
         try:
             if is_inline:
                 await self._write_phase(pod, recheck)
             annotations = {} if is_inline else self._annotate(pod, reservation)
             await self._writer.write(pod, reservation.node, annotations, recheck, let_others)
         except (BindError, BindRefusedError) as error:
-            self._state.unserved.give_up(reservation.uid)
+            self.state.binds.unserved.give_up(reservation.uid)
             if self._gives_back(reservation, error):
-                self._state.release(reservation.uid)
+                self.state.release(reservation.uid)
             raise
         finally:
-            self._state.binding.discard(reservation.uid)
+            self.state.binds.binding.discard(reservation.uid)
         if ledger.is_current(reservation):
-            self._state.cluster.confirm(reservation.uid)
-            self._state.note_bound(reservation.uid, self._clocks.monotonic())
+            self.state.cluster.confirm(reservation.uid)
+            shown = self.state.shown.pods.get(reservation.uid)
+            self.state.binds.note_bound(reservation.uid, shown, self.clocks.monotonic())
 
     def _gives_back(self, reservation: Reservation, error: BindError | BindRefusedError) -> bool:
         """Tell whether a Bind that came to nothing ends what was reserved.
 
         Where the watch has shown another binding meanwhile, the entry follows that one.
         """
-        held = self._state.cluster.ledger.find(reservation.uid)
-        if held is None or not self._state.cluster.ledger.is_current(reservation):
+        held = self.state.cluster.ledger.find(reservation.uid)
+        if held is None or not self.state.cluster.ledger.is_current(reservation):
             return False
-        if not self._state.is_in_charge:
+        if not self.state.charge.is_ours:
             # What this process ceased to lead with is forgotten; what a Bind might have sent was left to that Bind.
             return held.status is ReservationStatus.ASSUMED
         # What Filter has written stays, and so does what it reserved.
-        return isinstance(error, BindRefusedError) and self._state.settings.filter_write != "inline"
+        return isinstance(error, BindRefusedError) and self.state.settings.filter_write != "inline"
 
     def _find_objection(self, reservation: Reservation, call: _Call) -> str:
         """Why a Bind that has written nothing yet is to end, empty when it is not."""
         if objection := self._find_objection_to_call(call):
             return objection
-        if reservation.uid in self._state.gone:
+        if reservation.uid in self.state.shown.gone:
             return f"pod {reservation.full_name} was deleted"
-        if not self._state.cluster.ledger.is_current(reservation):
+        if not self.state.cluster.ledger.is_current(reservation):
             return f"the reservation of pod {reservation.full_name} on node {reservation.node} was superseded"
         return ""
 
@@ -251,32 +245,32 @@ class BindVerb:
         """Why nothing may be written for a call any more, empty when it may."""
         if call.hung_up:
             return "kube-scheduler hung up"
-        return self._state.objection
+        return self.state.charge.objection
 
     async def _find_pod(self, args: BindArgs) -> Pod:
         """Find the very pod that is to be bound, in the watch or by asking; a gone one gives back what it held."""
-        known = self._state.pods.get(args.poduid)
+        known = self.state.shown.pods.get(args.poduid)
         if known is not None:
             return known
         try:
-            pod = await self._client.get(PODS, args.podname, namespace=args.podnamespace)
+            pod = await self.client.get(PODS, args.podname, namespace=args.podnamespace)
         except NotFoundError as error:
-            self._state.remove_pod(args.poduid, self._clocks.monotonic())
+            self.state.remove_pod(args.poduid, self.clocks.monotonic())
             raise BindError(f'pod "{args.podname}" not found') from error
         except ApiError as error:
             raise BindError(str(error)) from error
         if pod.metadata.uid != args.poduid:
-            self._state.remove_pod(args.poduid, self._clocks.monotonic())
+            self.state.remove_pod(args.poduid, self.clocks.monotonic())
             raise BindError(f'pod "{args.podname}" not found: another pod has its name now')
         return pod
 
     def _find_reservation(self, pod: Pod, node: str) -> Reservation:
-        held = self._state.cluster.ledger.find(pod.metadata.uid)
+        held = self.state.cluster.ledger.find(pod.metadata.uid)
         if held is not None and held.node == node:
             return held
         if pod.annotations.get(VGPU_NODE) == node and (adopted := self._adopt(pod, node)):
             return adopted
-        if held is not None and self._state.settings.node_choice == "scheduler":
+        if held is not None and self.state.settings.node_choice == "scheduler":
             return self._move(pod, held, node)
         raise BindError(f"no reservation of pod {pod.full_name} on node {node}, filter again")
 
@@ -287,50 +281,44 @@ class BindVerb:
             raise BindError(f"pod {pod.full_name} is already bound to node {held.node}")
         if self._running.get(held.uid) == held.number:
             raise BindError(f"bind of pod {pod.full_name} in progress")
-        if node not in self._state.nodes:
+        if node not in self.state.shown.nodes:
             # That is for the caller to say: what the pod holds ends then.
             return held
         try:
-            return self._mover.move(pod, held, node)
+            return self.mover.move(pod, held, node)
         except MoveRefusedError as error:
             raise BindError(str(error)) from error
 
     def _adopt(self, pod: Pod, node: str) -> Reservation | None:
         """Reserve what another scheduler wrote on the pod in its Filter, if exactly these cards still fit."""
         try:
-            shares = read_shares(pod, self._state.settings.catalog)
+            shares = read_shares(pod, self.state.settings.catalog)
         except WireError:
             return None
-        reservation = Reservation(
-            uid=pod.metadata.uid,
-            namespace=pod.namespace,
-            name=pod.name,
-            node=node,
-            shares=shares,
-            phases=read_phases(pod),
+        reservation = reserve(
+            pod,
+            self.state.settings.catalog,
+            node,
+            shares,
             status=ReservationStatus.ASSUMED,
-            since=self._clocks.monotonic(),
-            decided_at=read_decided_at(pod) or self._clocks.unix,
-            tenancies=read_tenancies(pod, self._state.settings.catalog),
-            priority=pod.priority,
-            started_at=pod.started_at,
+            since=self.clocks.monotonic(),
+            decided_at=read_decided_at(pod) or self.clocks.unix,
         )
-        return self._state.cluster.assume(reservation) if fits_exactly(self._state.cluster, reservation) else None
+        return self.state.cluster.assume(reservation) if fits_exactly(self.state.cluster, reservation) else None
 
     def _annotate(self, pod: Pod, reservation: Reservation) -> dict[str, str]:
-        decided = write_decision(reservation, self._state.settings.catalog)
+        decided = annotate_decision(reservation, pod, self.state.settings.catalog)
         # A Binding cannot remove an annotation; an empty one counts as absent.
-        written = {key: value or "" for key, value in decided.items() if value is not None or key in pod.annotations}
-        return written | self._phase()
+        return {key: value or "" for key, value in decided.items()} | self._phase()
 
     def _phase(self) -> dict[str, str]:
-        return {BIND_PHASE: PHASE_ALLOCATING, BIND_TIME: str(self._clocks.unix)}
+        return {BIND_PHASE: PHASE_ALLOCATING, BIND_TIME: str(self.clocks.unix)}
 
     async def _write_phase(self, pod: Pod, recheck: Callable[[], None]) -> None:
         """Tell the device plugin that it is this pod's turn, where the Binding does not (scheduler 7.1 step 4)."""
         metadata = {"annotations": self._phase()}
         try:
-            await patch_same(self._client, PODS, pod, {"metadata": metadata}, recheck)
+            await patch_pod(self.client, pod, {"metadata": metadata}, recheck)
         except ApiError as error:
             raise BindRefusedError(str(error)) from error
 

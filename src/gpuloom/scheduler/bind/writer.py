@@ -22,7 +22,7 @@ from gpuloom.kube import (
 from gpuloom.scheduler.bind.podlabel import label_of
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.leadership.gate import SETTLING_S
-from gpuloom.scheduler.state import SchedulerState
+from gpuloom.scheduler.watch.shown import ShownObjects
 from gpuloom.wire.objects import Pod
 
 _FIRST_PAUSE_S = 0.1
@@ -48,7 +48,7 @@ class BindingWriter:
     """Creates bindings."""
 
     client: KubeClient
-    state: SchedulerState
+    shown: ShownObjects
     clocks: Clocks
 
     async def write(
@@ -101,7 +101,7 @@ class BindingWriter:
                     return now.metadata.uid == uid and now.spec.node_name == node
             await self.clocks.sleep(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
-            if uid in self.state.gone:
+            if uid in self.shown.gone:
                 return False
-            if shown := self.state.node_of(uid):
+            if shown := self.shown.node_of(uid):
                 return shown == node

@@ -28,9 +28,7 @@ class FileCertificates:
 
     async def run(self) -> None:
         """Look for changes until cancelled."""
-        while True:
-            await self._clocks.sleep(PERIOD_S)
-            self.refresh()
+        await self._clocks.every(PERIOD_S, self.refresh)
 
     def refresh(self) -> None:
         """Look for a change of the files' content once."""

@@ -6,6 +6,7 @@ other wrote is taken. The webhook configuration is watched and told whom to trus
 
 import asyncio
 from contextlib import aclosing
+from dataclasses import KW_ONLY, dataclass, field
 
 import structlog
 
@@ -36,35 +37,30 @@ PERIOD_S = 15.0
 _log = structlog.get_logger(__name__)
 
 
+@dataclass(slots=True)
 class SelfManagedCertificates:
     """A certificate for ``hosts`` from a Secret; ``webhook`` names the configuration that is told whom to trust."""
 
-    def __init__(
-        self,
-        client: KubeClient,
-        clocks: Clocks,
-        *,
-        namespace: str,
-        name: str,
-        hosts: frozenset[str],
-        webhook: str,
-    ) -> None:
-        self.presented: Presented
-        self._client = client
-        self._clocks = clocks
-        self._namespace = namespace
-        self._name = name
-        self._hosts = hosts
-        self._webhook = webhook
-        self._ca_bundle = CaBundlePublisher(client, clocks, is_wanted=bool(webhook))
-        self._secret: Secret | None = None
-        self._certificates = CertificateSet()
-        self._news = asyncio.Event()
-        self._complaint = ""
+    client: KubeClient
+    clocks: Clocks
+    _: KW_ONLY
+    namespace: str
+    name: str
+    hosts: frozenset[str]
+    webhook: str
+    presented: Presented = field(init=False)
+    _ca_bundle: CaBundlePublisher = field(init=False)
+    _secret: Secret | None = None
+    _certificates: CertificateSet = field(default_factory=CertificateSet)
+    _news: asyncio.Event = field(default_factory=asyncio.Event)
+    _complaint: str = ""
+
+    def __post_init__(self) -> None:
+        self._ca_bundle = CaBundlePublisher(self.client, self.clocks, is_wanted=bool(self.webhook))
 
     @property
     def _place(self) -> str:
-        return f"Secret {self._namespace}/{self._name}"
+        return f"Secret {self.namespace}/{self.name}"
 
     async def open(self) -> None:
         """Get the first certificate, however long the API server cannot be reached.
@@ -83,13 +79,13 @@ class SelfManagedCertificates:
                 raise CertificateError(f"--tls-self-manage: {error}") from error
             except ApiError as error:
                 _log.warning("no certificate yet", place=self._place, cause=str(error))
-                await self._clocks.sleep(backoff.delay_s())
+                await self.clocks.sleep(backoff.delay_s())
 
     async def run(self) -> None:
         """Keep Secret, certificate and webhook configuration right until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._follow_secret())
-            if self._webhook:
+            if self.webhook:
                 tasks.create_task(self._follow_configuration())
             tasks.create_task(self._reconcile())
 
@@ -109,7 +105,7 @@ class SelfManagedCertificates:
             else:
                 self._complaint = ""
                 backoff.reset()
-            await self._clocks.wait(self._news, delay_s)
+            await self.clocks.wait(self._news, delay_s)
 
     async def _check(self) -> None:
         try:
@@ -132,7 +128,7 @@ class SelfManagedCertificates:
         # A Secret that somebody deleted or emptied is made again as it was: callers trust its authorities.
         certificates = read_certificates(secret) if secret is not None and secret.data else self._certificates
         published = self._ca_bundle.has_settled(certificates.bundle)
-        planned = plan(certificates, self._hosts, self._clocks.now(), published=published)
+        planned = plan(certificates, self.hosts, self.clocks.now(), published=published)
         if secret is None:
             secret = await self._create(planned)
             planned = read_certificates(secret)
@@ -143,32 +139,32 @@ class SelfManagedCertificates:
 
     async def _find(self) -> Secret | None:
         try:
-            return await self._client.get(SECRETS, self._name, namespace=self._namespace)
+            return await self.client.get(SECRETS, self.name, namespace=self.namespace)
         except NotFoundError:
             return None
 
     async def _create(self, certificates: CertificateSet) -> Secret:
         data = {key: value for key, value in write_certificates(certificates).items() if value is not None}
-        body = {"metadata": {"name": self._name, "labels": {LABEL: "tls"}}, "type": "kubernetes.io/tls", "data": data}
+        body = {"metadata": {"name": self.name, "labels": {LABEL: "tls"}}, "type": "kubernetes.io/tls", "data": data}
         try:
-            created = await self._client.create(SECRETS, body, namespace=self._namespace, timeout_s=WRITE_DEADLINE_S)
+            created = await self.client.create(SECRETS, body, namespace=self.namespace, timeout_s=WRITE_DEADLINE_S)
         except AlreadyExistsError:
-            return await self._client.get(SECRETS, self._name, namespace=self._namespace)
+            return await self.client.get(SECRETS, self.name, namespace=self.namespace)
         except ForbiddenError as error:
             # The chart makes an empty Secret, so that this right is not needed.
             raise CertificateError(
                 f"{self._place} is gone, and may not be made here: make it empty, to be filled, by "
-                f"kubectl -n {self._namespace} create secret generic {self._name}"
+                f"kubectl -n {self.namespace} create secret generic {self.name}"
             ) from error
         _log.info("certificate made", place=self._place)
         return created
 
     async def _change(self, secret: Secret, certificates: CertificateSet) -> Secret:
-        changed = await self._client.patch(
+        changed = await self.client.patch(
             SECRETS,
-            self._name,
+            self.name,
             {"metadata": {"labels": {LABEL: "tls"}}, "data": write_certificates(certificates)},
-            namespace=self._namespace,
+            namespace=self.namespace,
             resource_version=secret.metadata.resource_version,
             timeout_s=WRITE_DEADLINE_S,
         )
@@ -176,7 +172,7 @@ class SelfManagedCertificates:
         return changed
 
     async def _follow_secret(self) -> None:
-        following = follow_object(self._client, SECRETS, self._name, namespace=self._namespace)
+        following = follow_object(self.client, SECRETS, self.name, namespace=self.namespace)
         async with aclosing(following) as secrets:
             async for secret in secrets:
                 if secret is None:
@@ -186,7 +182,7 @@ class SelfManagedCertificates:
                 self._news.set()
 
     async def _follow_configuration(self) -> None:
-        async with aclosing(follow_object(self._client, MUTATING_WEBHOOKS, self._webhook)) as configurations:
+        async with aclosing(follow_object(self.client, MUTATING_WEBHOOKS, self.webhook)) as configurations:
             async for configuration in configurations:
                 self._ca_bundle.observe(configuration)
                 self._news.set()

@@ -88,7 +88,7 @@ class MovingCluster:
         if not (pod.owner or (self.forced and not pod.metadata.owner_references)):
             return None
         try:
-            return self.state.read_demands(pod) or None
+            return self.state.settings.read_demands(pod) or None
         except PolicyError:
             return None
 
@@ -107,13 +107,13 @@ class MovingCluster:
         kept = {nomination.node for nomination in self.state.nominations}
         nodes = {
             name: node
-            for name, node in sorted(self.state.nodes.items())
+            for name, node in sorted(self.state.shown.nodes.items())
             if name not in kept and not explain_unschedulable(node)
         }
         return HostRoom(nodes, self.usage if self.usage is not None else self._sum_up(), self._read_host_demand)
 
     def _sum_up(self) -> HostUsage:
-        usage = HostUsage(self.state.hosts.ignored)
+        usage = HostUsage(self.state.shown.hosts.ignored)
         for pod in self.pods.values():
             usage.apply(pod)
         return usage
@@ -121,7 +121,7 @@ class MovingCluster:
     def _read_host_demand(self, uid: str) -> HostDemand | None:
         if uid not in self._demands:
             pod = self.pods.get(uid) or self.wanted.get(uid)
-            self._demands[uid] = read_host_demand(pod, self.state.hosts.ignored) if pod else None
+            self._demands[uid] = read_host_demand(pod, self.state.shown.hosts.ignored) if pod else None
         return self._demands[uid]
 
 

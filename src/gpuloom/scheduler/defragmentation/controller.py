@@ -23,16 +23,14 @@ from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.defragmentation.cluster import MovingCluster, OwnedPod, keep_bound, read_budgets, read_pods
 from gpuloom.scheduler.defragmentation.moving import MoveError, MoveReport, make_moves
 from gpuloom.scheduler.defragmentation.planning import order_moves, plan_for
-from gpuloom.scheduler.state import SchedulerState, UnschedulablePod
+from gpuloom.scheduler.leadership.charge import StoppedError
+from gpuloom.scheduler.pods.waiting import UnschedulablePod
+from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.wire.hostpods import HostPod
 from gpuloom.wire.keys import NODE_MOVING
 
 _log = structlog.get_logger(__name__)
-
-
-class _StoppedError(Exception):
-    """Nothing may be written any more, or nobody needs it."""
 
 
 @dataclass(slots=True)
@@ -63,7 +61,7 @@ class Defragmenter:
                 await self._open_left()
                 if settings.defragmentation == "on" and (pod := self._choose()) is not None:
                     await self._make_room(pod)
-            except _StoppedError:
+            except StoppedError:
                 self.counts.plans["stopped"] += 1
             except ApiError as error:
                 self.counts.plans["failed"] += 1
@@ -72,17 +70,17 @@ class Defragmenter:
 
     async def _open_left(self) -> None:
         """Open the cards that were closed for moves which nobody makes any more."""
-        if not self.state.is_in_charge:
+        if not self.state.charge.is_ours:
             return
         time_slice = TimeSlice()
-        for node in list(self.state.nodes.values()):
+        for node in list(self.state.shown.nodes.values()):
             await time_slice.yield_if_over()
             if closed := list_closed_for_moves(node):
                 await self._open(node.name, closed)
 
     async def _open(self, node: str, cards: Sequence[str]) -> None:
         try:
-            await open_after_moves(self.client, node, NODE_MOVING, cards, self._recheck)
+            await open_after_moves(self.client, node, NODE_MOVING, cards, self.state.charge.check)
         except ApiError as error:
             _log.warning("cards stay closed that moves left closed", node=node, cards=list(cards), cause=str(error))
         else:
@@ -93,9 +91,9 @@ class Defragmenter:
         now, wait_s = self.clocks.monotonic(), self.state.settings.defragmentation_wait_s
         # Not only of those that wait just now: one that is woken in vain waits again, as long as before.
         self._tried = {uid: when for uid, when in self._tried.items() if now - when < wait_s}
-        for one in sorted(self.state.unschedulable.values(), key=_rank) if self.state.is_in_charge else ():
+        for one in sorted(self.state.waiting.unschedulable.values(), key=_rank) if self.state.charge.is_ours else ():
             uid = one.pod.metadata.uid
-            pod = self.state.pods.get(uid)
+            pod = self.state.shown.pods.get(uid)
             is_due = now - one.since >= wait_s and uid not in self._tried
             if is_due and isinstance(pod, HostPod) and self._waits(uid) and self._may_move_others(pod):
                 self._tried[uid] = now
@@ -118,7 +116,7 @@ class Defragmenter:
         if not plan.moves:
             self.counts.plans["fits"] += 1
             return
-        self._recheck()
+        self.state.charge.check()
         count = f"{len(plan.moves)} pod{'s' if len(plan.moves) > 1 else ''}"
         record(self.recorder, pod, "Normal", "MovesStarted", f"moving {count} off node {plan.node} so that it fits")
         _log.info("moving pods", room_for=pod.full_name, node=plan.node, pods=len(plan.moves))
@@ -139,7 +137,7 @@ class Defragmenter:
         def stays(pod: OwnedPod) -> bool:
             return pod.namespace in spared or bool(cluster.find_forbidding(pod.metadata.uid))
 
-        cluster = MovingCluster(self.state, pods, budgets, usage=self.state.hosts, stays=stays)
+        cluster = MovingCluster(self.state, pods, budgets, usage=self.state.shown.hosts, stays=stays)
         return cluster
 
     async def _plan(self, cluster: MovingCluster, pod: HostPod) -> DefragmentationPlan | None:
@@ -153,7 +151,7 @@ class Defragmenter:
 
         def recheck_move() -> None:
             if not self._waits(uid):
-                raise _StoppedError
+                raise StoppedError
 
         def note(moved: OwnedPod) -> None:
             self.counts.moves += 1
@@ -164,17 +162,13 @@ class Defragmenter:
         report = MoveReport(note, lambda moved, node: _log.info("pod runs again", pod=moved.full_name, node=node))
         timeout_s = self.state.settings.defragmentation_timeout_s
         moving = order_moves(cluster, plan, timeout_s, NODE_MOVING)
-        await make_moves(self.client, moving, report, recheck=self._recheck, recheck_move=recheck_move)
+        await make_moves(self.client, moving, report, recheck=self.state.charge.check, recheck_move=recheck_move)
 
     def _waits(self, uid: str) -> bool:
-        pod = self.state.pods.get(uid)
+        pod = self.state.shown.pods.get(uid)
         if pod is None or pod.spec.node_name or pod.is_terminating:
             return False
         return self.state.cluster.ledger.find(uid) is None
-
-    def _recheck(self) -> None:
-        if not self.state.is_in_charge:
-            raise _StoppedError
 
 
 def _end_if_cancelled() -> None:

@@ -20,7 +20,7 @@ def plan_for(
 
     Raises PolicyError for weights that cannot be read, ValueError for a pod that asks for no card.
     """
-    demands = cluster.state.read_demands(pod)
+    demands = cluster.state.settings.read_demands(pod)
     if not demands:
         raise ValueError(f"pod {pod.full_name} asks for no card")
     cluster.wanted[pod.metadata.uid] = pod

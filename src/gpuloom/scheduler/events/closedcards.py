@@ -3,38 +3,40 @@
 from dataclasses import dataclass, field
 
 from gpuloom.engine.state.closings import Closing
+from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.kube import EventRecorder
+from gpuloom.kube.recorder import Subject
 from gpuloom.model.reasons import Reason
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.state import SchedulerState
+from gpuloom.scheduler.leadership.charge import Charge
 
 PERIOD_S = 5.0
 MOST_AT_ONCE = 20
 """So many are told of in one round: there may be very many after a change of versions, and none of them is urgent."""
+_REASON = Reason.CARD_UNACCOUNTED.word
 
 
 @dataclass(slots=True)
 class ClosedCardEvents:
     """Records events about every closing once, as long as it stands; only the replica in charge does."""
 
-    state: SchedulerState
+    cluster: ClusterState
+    charge: Charge
     recorder: EventRecorder
     clocks: Clocks
     _reported: dict[str, Closing] = field(default_factory=dict)
 
     async def run(self) -> None:
         """Record until cancelled."""
-        while True:
-            await self.clocks.sleep(PERIOD_S)
-            self.record_new()
+        await self.clocks.every(PERIOD_S, self.record_new)
 
     def record_new(self) -> None:
         """Record what is new since the last time."""
-        if not self.state.is_in_charge:
+        if not self.charge.is_ours:
             return
-        closings = self.state.cluster.closings
+        closings = self.cluster.closings
         self._reported = {holder: one for holder, one in self._reported.items() if closings.find(holder) == one}
-        new = [one for one in self.state.cluster.closings_in_effect() if one.holder not in self._reported]
+        new = [one for one in self.cluster.closings_in_effect() if one.holder not in self._reported]
         for closing in new[:MOST_AT_ONCE]:
             self._reported[closing.holder] = closing
             self._record(closing)
@@ -42,21 +44,8 @@ class ClosedCardEvents:
     def _record(self, closing: Closing) -> None:
         whose = f"cards of {', '.join(sorted(closing.cards))}" if closing.cards else "cards"
         until = "take no new pods until this pod is gone: delete it, or create it anew"
-        self.recorder.record(
-            kind="Pod",
-            namespace=closing.namespace,
-            name=closing.name,
-            uid=closing.holder,
-            type="Warning",
-            reason=Reason.CARD_UNACCOUNTED.word,
-            message=f"{whose} of node {closing.node} {until}; {closing.cause}",
-        )
-        self.recorder.record(
-            kind="Node",
-            namespace="",
-            name=closing.node,
-            uid=closing.node,
-            type="Warning",
-            reason=Reason.CARD_UNACCOUNTED.word,
-            message=f"{whose} take no new pods until pod {closing.full_name} is gone; what it holds cannot be read",
-        )
+        pod = Subject("Pod", closing.namespace, closing.name, closing.holder)
+        self.recorder.record(pod, "Warning", _REASON, f"{whose} of node {closing.node} {until}; {closing.cause}")
+        node = Subject("Node", "", closing.node, closing.node)
+        until = f"take no new pods until pod {closing.full_name} is gone; what it holds cannot be read"
+        self.recorder.record(node, "Warning", _REASON, f"{whose} {until}")

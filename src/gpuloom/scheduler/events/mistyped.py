@@ -7,9 +7,10 @@ from gpuloom.kube.podevents import record
 from gpuloom.scheduler.admission.review import belongs_to_another_scheduler
 from gpuloom.scheduler.admission.unknown import find_unknown
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.state import SchedulerState
+from gpuloom.scheduler.leadership.charge import Charge
+from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.timeslice import TimeSlice
-from gpuloom.wire.objects import Pod
+from gpuloom.scheduler.watch.shown import ShownObjects
 
 PERIOD_S = 1.0
 REASON = "UnknownResource"
@@ -19,26 +20,25 @@ REASON = "UnknownResource"
 class MistypedEvents:
     """Records an event for each such resource of a new pod; the replica in charge does."""
 
-    state: SchedulerState
+    settings: SchedulerSettings
+    shown: ShownObjects
+    charge: Charge
     recorder: EventRecorder
     clocks: Clocks
 
     async def run(self) -> None:
         """Record until cancelled."""
-        while True:
-            await self.clocks.sleep(PERIOD_S)
-            if pods := self.state.mistyped.take_new():
-                await self._tell([pod for pod in pods if not belongs_to_another_scheduler(pod, self.state.settings)])
+        await self.clocks.every(PERIOD_S, self._tell_new)
 
-    async def _tell(self, pods: list[Pod]) -> None:
+    async def _tell_new(self) -> None:
+        pods = [pod for pod in self.shown.mistyped.take_new() if not belongs_to_another_scheduler(pod, self.settings)]
+        if not pods:
+            return
         time_slice = TimeSlice()
-        offered: set[str] = set()
-        for node in list(self.state.nodes.values()):
-            offered.update(node.status.allocatable or ())
-            await time_slice.yield_if_over()
+        offered = await time_slice.finish(self.shown.read_offered())
         for pod in pods:
-            if not self.state.is_in_charge:
+            if not self.charge.is_ours:
                 return
-            for one in find_unknown(pod, self.state.settings.catalog, offered.__contains__):
+            for one in find_unknown(pod, self.settings.catalog, offered.__contains__):
                 record(self.recorder, pod, "Warning", REASON, one.full_text)
             await time_slice.yield_if_over()

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from gpuloom.kube import EventRecorder
 from gpuloom.kube.podevents import record
+from gpuloom.scheduler.bounded import Bounded
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.wire.nodenames import NodeNames
 from gpuloom.wire.objects import Pod
@@ -35,7 +36,7 @@ class RefusedPodEvents:
     recorder: EventRecorder
     clocks: Clocks
     period_s: float = PERIOD_S
-    _told: dict[str, _Told] = field(default_factory=dict)
+    _told: Bounded[str, _Told] = field(default_factory=lambda: Bounded(MOST_REMEMBERED))
 
     def tell(self, pod: Pod, messages: Sequence[str], *, is_followed: bool = False) -> None:
         """Take why a pod was refused; where a call about more nodes follows at once, that one's answer counts."""
@@ -44,9 +45,9 @@ class RefusedPodEvents:
         if told is not None and now - told.at < self.period_s:
             told.later = pod, messages
         elif is_followed and self.period_s:
-            self._remember(uid, _Told(now - self.period_s + LOOK_S, (pod, messages)))
+            self._told.put(uid, _Told(now - self.period_s + LOOK_S, (pod, messages)))
         else:
-            self._remember(uid, _Told(now))
+            self._told.put(uid, _Told(now))
             for message in messages:
                 record(self.recorder, pod, "Warning", REASON, message)
 
@@ -56,9 +57,7 @@ class RefusedPodEvents:
 
     async def run(self) -> None:
         """Tell what was held back, when its time has come, until cancelled."""
-        while True:
-            await self.clocks.sleep(LOOK_S)
-            self.tell_due()
+        await self.clocks.every(LOOK_S, self.tell_due)
 
     def tell_due(self) -> None:
         """Tell the newest of every pod that was told of long enough ago, and forget those of which there is nothing."""
@@ -67,11 +66,6 @@ class RefusedPodEvents:
             del self._told[uid]
             if told.later is not None:
                 self.tell(*told.later)
-
-    def _remember(self, uid: str, told: _Told) -> None:
-        self._told[uid] = told
-        if len(self._told) > MOST_REMEMBERED:
-            del self._told[next(iter(self._told))]
 
 
 def asks_nominated_alone(pod: Pod, names: NodeNames) -> bool:

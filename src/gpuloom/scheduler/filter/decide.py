@@ -9,12 +9,17 @@ import msgspec
 import structlog
 
 from gpuloom.engine.decision.decision import Decision
-from gpuloom.engine.decision.event_messages import MESSAGE_LIMIT_BYTES, NO_REQUEST, describe_success
+from gpuloom.engine.decision.event_messages import (
+    MESSAGE_LIMIT_BYTES,
+    NO_REQUEST,
+    describe_success,
+    describe_unreadable,
+)
 from gpuloom.engine.decision.offer import NodeOffer
-from gpuloom.engine.request.demand import Demands, read_phases
+from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.scoring.weights import PolicyError
-from gpuloom.engine.state.allocations import read_tenancies
-from gpuloom.engine.state.ledger import Reservation, ReservationStatus
+from gpuloom.engine.state.allocations import reserve
+from gpuloom.engine.state.ledger import ReservationStatus
 from gpuloom.kube import EventRecorder
 from gpuloom.kube.podevents import record
 from gpuloom.scheduler.clocks import Clocks
@@ -49,8 +54,8 @@ class PodPlacer:
     attempts: PreemptionAttempts
     partly_offered: PartlyOffered
     refused: RefusedPodEvents
+    outlook: OutlookKeeper
     event_bytes: int = MESSAGE_LIMIT_BYTES
-    outlook: OutlookKeeper | None = None
     refusal_texts: RefusalTexts = field(init=False)
 
     def __post_init__(self) -> None:
@@ -68,15 +73,15 @@ class PodPlacer:
         if args.nodes is not None:
             return self._simulate(pod, args, args.nodes)
         # It is remembered with what is decided, and a pod that fits nowhere comes again and again.
-        pod = self.state.bounds.cut(pod)
+        pod = self.state.shown.bounds.cut(pod)
         if objection := self.find_objection(pod):
             return FilterResult(error=objection)
         self.state.offers.forget(pod.metadata.uid)
         try:
-            demands = self.state.read_demands(pod)
+            demands = self.state.settings.read_demands(pod)
         except PolicyError as error:
             self.state.release(pod.metadata.uid)
-            message = f"calcScore failed {error} for pod {pod.name}"
+            message = describe_unreadable(error, pod.name)
             record(self.recorder, pod, "Warning", "FilteringFailed", message)
             return FilterResult(error=message)
         if not demands:
@@ -89,13 +94,12 @@ class PodPlacer:
         """Answer for a pod that asks for cards."""
         # What an earlier try of this pod reserved is free now: for this decision, and for other pods.
         self.state.release(pod.metadata.uid)
-        self.state.unclaimed_since.pop(pod.metadata.uid, None)
+        self.state.nominations.unclaimed_since.pop(pod.metadata.uid, None)
         if objection := self.state.groups.find_objection(pod, self.clocks.monotonic()):
             return FilterResult(failed_nodes=dict.fromkeys(_all(args) or (), objection))
         self._note_group(pod)
-        if self.outlook is not None:
-            self.outlook.look(demands)
-            self.outlook.see(pod, demands)
+        self.outlook.look(demands)
+        self.outlook.see(pod, demands)
         names = args.nodenames or NodeNames(b"[]")
         pod_decision = self.state.decider.decide_among(demands, names, pod.priority, most_tries=most_tries)
         offer = self._offer(pod, demands, pod_decision, most_tries)
@@ -111,7 +115,7 @@ class PodPlacer:
     def _note_group(self, pod: Pod) -> None:
         """Note that a pod of a group is tried, and what the watch says of the try before."""
         if pod.own_group:
-            seen = self.state.pods.get(pod.metadata.uid)
+            seen = self.state.shown.pods.get(pod.metadata.uid)
             words = seen.last_words if isinstance(seen, HostPod) else ""
             self.state.groups.note_filtered(pod, words, self.clocks.monotonic())
 
@@ -123,15 +127,15 @@ class PodPlacer:
 
     def _simulate(self, pod: Pod, args: FilterArgs, nodes: msgspec.Raw) -> FilterResult:
         """Answer an autoscaler that sends whole nodes, as if they were unused; nothing changes here (scheduler 4.8)."""
-        if not self.state.asks_for_cards(pod):
+        if not self.state.settings.asks_for_cards(pod):
             return FilterResult(nodes=nodes, node_names=_all(args))
         try:
             received = {item.node.name: item for item in decode_node_list(nodes)}
-            demands = self.state.read_demands(pod)
+            demands = self.state.settings.read_demands(pod)
         except WireError as error:
             return FilterResult(error=str(error))
         except PolicyError as error:
-            return FilterResult(error=f"calcScore failed {error} for pod {pod.name}")
+            return FilterResult(error=describe_unreadable(error, pod.name))
         decision = self.state.pod_scheduler.simulate(
             demands, {name: read_all_cards(item.node, self.state.settings.catalog) for name, item in received.items()}
         )
@@ -146,33 +150,32 @@ class PodPlacer:
 
     def find_objection(self, pod: Pod) -> str:
         """Say why no decision may be made for this pod now, empty when one may."""
-        if objection := self.state.objection:
+        if objection := self.state.charge.objection:
             return objection
         if not (pod.metadata.uid and pod.name and pod.namespace):
             # Nobody could ever ask for it, so its cards would be held for nothing.
             return "extender args must name the pod, its namespace and its UID"
-        if pod.metadata.uid in self.state.binding:
+        if pod.metadata.uid in self.state.binds.binding:
             return f"bind of pod {pod.full_name} in progress"
         return "" if self.state.settings.trust_annotations else self._find_objection_to_state(pod)
 
     def _find_objection_to_state(self, pod: Pod) -> str:
         uid = pod.metadata.uid
-        if uid in self.state.gone:
+        if uid in self.state.shown.gone:
             return f"pod {pod.full_name} is deleted"
         held = self.state.cluster.ledger.find(uid)
         # The watch may be late, and it may show a binding without cards that count.
         confirmed = held.node if held is not None and held.status is ReservationStatus.CONFIRMED else ""
-        node = confirmed or self.state.node_of(uid)
+        node = confirmed or self.state.shown.node_of(uid)
         return f"pod {pod.full_name} is bound to node {node} already" if node else ""
 
     def _accept(self, pod: Pod, decision: Decision, node: str, at: datetime, offer: NodeOffer | None) -> FilterResult:
-        self.state.note_not_waiting(pod.metadata.uid)
+        self.state.waiting.drop(pod.metadata.uid)
         self.attempts.drop(pod.metadata.uid)
         self.partly_offered.drop(pod.metadata.uid)
         self.refused.drop(pod.metadata.uid)
         self._reserve(pod, decision, node, at)
-        if self.outlook is not None:
-            self.outlook.note_decided(pod, node)
+        self.outlook.note_decided(pod, node)
         self._defer(decision, self._record_success(pod, decision))
         if offer is None:
             return FilterResult(node_names=[node])
@@ -192,18 +195,18 @@ class PodPlacer:
             return
         if decision.node is None:
             if not self.state.decider.would_fit(nomination):
-                self.state.end_nomination(uid, "no_room")
+                self.state.nominations.end(uid, "no_room")
         elif decision.node != nomination.node:
-            self.state.end_nomination(uid, "elsewhere")
+            self.state.nominations.end(uid, "elsewhere")
 
     def _refuse(self, pod: Pod, demands: Demands, decision: Decision, names: NodeNames) -> FilterResult:
         now = self.clocks.monotonic()
-        self.state.note_unschedulable(pod, demands, now)
+        self.state.waiting.note_refused(pod, demands, now)
         self.state.groups.note_refused(pod)
         failed = self.refusal_texts.node_texts(decision)
         refuses_all = self.state.cluster.nodes <= failed.keys()
         # Another call with more nodes, or a watch that has yet to show the pod, may be right behind.
-        is_certain = refuses_all and pod.metadata.uid in self.state.pods
+        is_certain = refuses_all and pod.metadata.uid in self.state.shown.pods
         self.attempts.note_refused(pod, demands, names, now, is_certain=is_certain)
         if not refuses_all:
             self.partly_offered.note_refused(pod.metadata.uid, names, now)
@@ -225,21 +228,16 @@ class PodPlacer:
     def _reserve(self, pod: Pod, decision: Decision, node: str, at: datetime) -> None:
         self._warn_of_several(pod, decision)
         self.state.cluster.assume(
-            Reservation(
-                uid=pod.metadata.uid,
-                namespace=pod.namespace,
-                name=pod.name,
-                node=node,
-                shares=decision.shares,
-                instances=decision.instances,
-                phases=read_phases(pod),
+            reserve(
+                pod,
+                self.state.settings.catalog,
+                node,
+                decision.shares,
                 status=ReservationStatus.ASSUMED,
                 since=self.clocks.monotonic(),
                 decided_at=int(at.timestamp()),
-                tenancies=read_tenancies(pod, self.state.settings.catalog),
+                instances=decision.instances,
                 extras=decision.extras,
-                priority=pod.priority,
-                started_at=pod.started_at,
             )
         )
 

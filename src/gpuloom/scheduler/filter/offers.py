@@ -1,9 +1,9 @@
 """What Filter offered last, for the question of kube-scheduler that follows it (binding 10)."""
 
-from collections import OrderedDict
 from dataclasses import dataclass, field
 
 from gpuloom.engine.decision.offer import NodeOffer
+from gpuloom.scheduler.bounded import Bounded
 from gpuloom.wire.extender import FilterArgs, HostPriority
 
 MOST_OFFERS = 8
@@ -14,14 +14,11 @@ MOST_OFFERS = 8
 class RecentOffers:
     """The last offers by the pod's UID."""
 
-    _offers: OrderedDict[str, NodeOffer] = field(default_factory=OrderedDict)
+    _offers: Bounded[str, NodeOffer] = field(default_factory=lambda: Bounded(MOST_OFFERS))
 
     def note(self, uid: str, offer: NodeOffer) -> None:
         """Remember what a pod was offered; the oldest of too many goes."""
-        self._offers[uid] = offer
-        self._offers.move_to_end(uid)
-        if len(self._offers) > MOST_OFFERS:
-            self._offers.popitem(last=False)
+        self._offers.put(uid, offer)
 
     def forget(self, uid: str) -> None:
         """Forget what a pod was offered: it is decided about again."""

@@ -10,17 +10,22 @@ from gpuloom.engine.request.demand import asks_vendor
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.scheduler.bind.podlabel import label_of
 from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.vendors.catalog import Catalog
 from gpuloom.wire.keys import VGPU_NODE, VGPU_TIME
 from gpuloom.wire.objects import Pod
 
 MergePatch = dict[str, Any]
 
 
+def annotate_decision(reservation: Reservation, pod: Pod, catalog: Catalog) -> dict[str, str | None]:
+    """Return the annotations of a decision; None is one that the pod has and that must vanish."""
+    decided = write_decision(reservation, catalog)
+    return {key: value for key, value in decided.items() if value is not None or key in pod.annotations}
+
+
 def patch_decision(reservation: Reservation, pod: Pod, settings: SchedulerSettings) -> MergePatch:
-    """Return the annotations and the label of a decision; null is one that the pod has and that must vanish."""
-    decided = write_decision(reservation, settings.catalog)
-    written = {key: value for key, value in decided.items() if value is not None or key in pod.annotations}
-    metadata: MergePatch = {"annotations": written}
+    """Return the annotations and the label of a decision."""
+    metadata: MergePatch = {"annotations": annotate_decision(reservation, pod, settings.catalog)}
     if settings.pod_label and (labels := label_of(reservation.node)):
         metadata["labels"] = labels
     return {"metadata": metadata}

@@ -3,11 +3,12 @@
 from dataclasses import dataclass
 
 from gpuloom.engine.decision.decision import UnsettledError
-from gpuloom.kube import PODS, ApiError, EventRecorder, KubeClient
-from gpuloom.kube.annotations import patch_same
+from gpuloom.kube import ApiError, EventRecorder, KubeClient
+from gpuloom.kube.annotations import patch_pod
 from gpuloom.kube.podevents import record
 from gpuloom.scheduler.filter.decide import PodPlacer
 from gpuloom.scheduler.filter.patch import MergePatch, patch_decision, patch_refusal
+from gpuloom.scheduler.leadership.charge import StoppedError
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.wire.extender import FilterArgs, FilterResult
@@ -17,10 +18,6 @@ MOST_TRIES = 16
 """So many nodes may be tried on a pod of several containers before other calls get their turn: each takes 0.2 ms."""
 _MOST_ROUNDS = 3
 """A cluster in which more than those change all the time is not waited for."""
-
-
-class _NotInChargeError(Exception):
-    """Somebody else decides by now, so nothing may be written; the message says who or why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +38,8 @@ class FilterVerb:
         if pod is None or (patch := self.patch_of(args, result)) is None:
             return result
         try:
-            await patch_same(self.client, PODS, pod, patch, self._raise_if_not_in_charge)
-        except _NotInChargeError as error:
+            await patch_pod(self.client, pod, patch, self.state.charge.check)
+        except StoppedError as error:
             self.state.release(pod.metadata.uid)
             return FilterResult(error=str(error))
         except ApiError as error:
@@ -63,7 +60,7 @@ class FilterVerb:
     def patch_of(self, args: FilterArgs, result: FilterResult) -> MergePatch | None:
         """Return what this call writes on its pod, now or with the Binding; None for nothing."""
         pod, settings = args.pod, self.state.settings
-        if pod is None or args.nodes is not None or not self.state.asks_for_cards(pod):
+        if pod is None or args.nodes is not None or not self.state.settings.asks_for_cards(pod):
             return None
         if not result.node_names:
             # Nothing is taken off a pod that is bound, or about to be.
@@ -71,10 +68,6 @@ class FilterVerb:
             return patch_refusal(pod, settings) if may_write else None
         held = self.state.cluster.ledger.find(pod.metadata.uid)
         return patch_decision(held, pod, settings) if held is not None else None
-
-    def _raise_if_not_in_charge(self) -> None:
-        if objection := self.state.objection:
-            raise _NotInChargeError(objection)
 
     def _undo(self, pod: Pod, message: str) -> FilterResult:
         self.state.release(pod.metadata.uid)

@@ -45,11 +45,11 @@ class GroupCleanup:
         """Look once at every reservation of a group that is not bound yet."""
         # Very many members may wait.
         await TimeSlice().finish(self.state.groups.keep(self._is_waiting))
-        if not (len(self.state.groups) and self.state.is_in_charge):
+        if not (len(self.state.groups) and self.state.charge.is_ours):
             return
         for held in list(self._find_failed(self.clocks.monotonic())):
             _log.info("reservation ends: its group was not placed", pod=held.full_name, node=held.node)
-            self.state.groups.note_given_back(self.state.pods[held.uid])
+            self.state.groups.note_given_back(self.state.shown.pods[held.uid])
             self.state.release(held.uid)
             if self.observer is not None:
                 self.observer.on_forgotten(held.uid, GROUP)
@@ -58,14 +58,14 @@ class GroupCleanup:
         held = self.state.cluster.ledger.find(uid)
         if held is not None:
             return held.status is ReservationStatus.ASSUMED
-        pod = self.state.pods.get(uid)
+        pod = self.state.shown.pods.get(uid)
         return pod is not None and not pod.spec.node_name
 
     def _find_failed(self, now: float) -> Iterator[Reservation]:
         """Give what members hold whose group failed: kube-scheduler has said so, and nobody binds any of them."""
         for held in self.state.cluster.ledger.assumed():
-            pod = self.state.pods.get(held.uid)
-            if not isinstance(pod, HostPod) or held.uid in self.state.binding:
+            pod = self.state.shown.pods.get(held.uid)
+            if not isinstance(pod, HostPod) or held.uid in self.state.binds.binding:
                 continue
             attempt = self.state.groups.find(pod)
             if attempt is not None and _has_failed(attempt, pod, held, now):

@@ -5,15 +5,15 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
+from gpuloom.kube.login import is_loopback
 from gpuloom.scheduler.bind.verb import BindError
 from gpuloom.scheduler.http.pprof import profile_routes
-from gpuloom.scheduler.http.timing import CallTimer
+from gpuloom.scheduler.http.timing import Latencies
 from gpuloom.scheduler.http.webhook import WebhookEndpoint
-from gpuloom.scheduler.metrics.series import Latencies
 from gpuloom.scheduler.observer import BindCall, FilterCall, PreemptCall, PrioritizeCall
 from gpuloom.scheduler.preemption.verb import PreemptError
 from gpuloom.scheduler.settings import SchedulerSettings
-from gpuloom.serving.addresses import Address, is_loopback
+from gpuloom.serving.addresses import Address
 from gpuloom.serving.bodies import TooLargeError, read_body
 from gpuloom.serving.callers import Callers
 from gpuloom.serving.connections import Handler
@@ -94,10 +94,8 @@ class Routes:
         return (web.get("/healthz", self._healthz), web.get("/readyz", self._readyz))
 
     def _timed(self, verb: str, handler: Handler) -> Handler:
-        timer = CallTimer(self.latencies, verb)
-
         async def handle(request: web.Request) -> web.StreamResponse:
-            with timer.measure():
+            with self.latencies.measure(verb):
                 return await handler(request)
 
         return handle

@@ -10,15 +10,14 @@ from gpuloom.scheduler.bind.verb import CLOSING_S
 from gpuloom.scheduler.certificates.files import FileCertificates
 from gpuloom.scheduler.certificates.selfmanaged import SelfManagedCertificates
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.http.routes import Routes
+from gpuloom.scheduler.metrics.process import make_scraper
+from gpuloom.scheduler.parts import Parts
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.serving.addresses import CannotServeError, split_address
 from gpuloom.serving.admittance import admit
-from gpuloom.serving.callers import Doors
-from gpuloom.serving.connections import Handler, Limits
+from gpuloom.serving.connections import Limits
 from gpuloom.serving.listener import Listening, listen
 from gpuloom.serving.presented import CertificateError, Presented
-from gpuloom.serving.rights import Rights
 from gpuloom.serving.selfsigned import present_own
 
 Certificates = FileCertificates | SelfManagedCertificates
@@ -70,45 +69,31 @@ async def _open_self_managed(
     return certificates
 
 
-async def serve(
-    stack: AsyncExitStack,
-    settings: SchedulerSettings,
-    routes: Routes,
-    scrape: Handler,
-    presented: Presented | None,
-    doors: Doors,
-    rights: Rights,
-) -> Urls:
+async def serve(stack: AsyncExitStack, parts: Parts, presented: Presented | None) -> Urls:
     """Open all listeners until the stack closes.
 
     Raises CannotServeError when an address cannot be used.
     """
     metrics = ""
-    if settings.metrics_bind_address:
-        listening = await _serve_metrics(stack, settings, scrape, presented, rights)
-        doors.connections["metrics"] = listening.connections
+    if parts.settings.metrics_bind_address:
+        listening = await _serve_metrics(stack, parts, presented)
+        parts.doors.connections["metrics"] = listening.connections
         metrics = listening.url
-    main, extender = await _serve_calls(stack, settings, routes, presented, doors)
+    main, extender = await _serve_calls(stack, parts, presented)
     return Urls(main, extender, metrics)
 
 
-async def _serve_metrics(
-    stack: AsyncExitStack, settings: SchedulerSettings, scrape: Handler, presented: Presented | None, rights: Rights
-) -> Listening:
-    address = split_address("--metrics-bind-address", settings.metrics_bind_address)
-    if not settings.metrics_auth:
+async def _serve_metrics(stack: AsyncExitStack, parts: Parts, presented: Presented | None) -> Listening:
+    address = split_address("--metrics-bind-address", parts.settings.metrics_bind_address)
+    scrape = make_scraper(parts, presented)
+    if not parts.settings.metrics_auth:
         return await listen(stack, address, [web.get("/metrics", scrape)], None)
     shown = presented or present_own()
-    return await listen(stack, address, [web.get("/metrics", admit(rights, "/metrics", scrape))], shown.context)
+    return await listen(stack, address, [web.get("/metrics", admit(parts.rights, "/metrics", scrape))], shown.context)
 
 
-async def _serve_calls(
-    stack: AsyncExitStack,
-    settings: SchedulerSettings,
-    routes: Routes,
-    presented: Presented | None,
-    doors: Doors,
-) -> tuple[str, str]:
+async def _serve_calls(stack: AsyncExitStack, parts: Parts, presented: Presented | None) -> tuple[str, str]:
+    settings, routes, doors = parts.settings, parts.routes(), parts.doors
     tls = presented.context if presented else None
     address = split_address("--http_bind", settings.http_bind)
     has_own_port = bool(settings.extender_bind)

@@ -12,7 +12,7 @@ from functools import partial
 
 from aiohttp import web
 
-from gpuloom.scheduler.http.timing import CallTimer
+from gpuloom.scheduler.http.timing import Latencies
 from gpuloom.scheduler.observer import ReviewCall
 from gpuloom.serving.aside import Aside, BadTextError, ReaderBusyError
 from gpuloom.serving.bodies import TooLargeError, drop_body, read_body, read_pieces
@@ -50,7 +50,7 @@ class WebhookEndpoint:
 
     review: ReviewCall
     aside: Aside
-    timer: CallTimer
+    latencies: Latencies
     refused: int = 0
     _large: int = field(default=0)
     _pace: BodyPace = field(default_factory=BodyPace)
@@ -65,7 +65,7 @@ class WebhookEndpoint:
             denial = _deny(error)
         else:
             # Whoever sends a body slowly, which takes no token, makes nobody give way and no review look slow.
-            with self.timer.measure():
+            with self.latencies.measure("webhook"):
                 return _reply(encode_review(review.api_version, review.uid, self.review(review)))
         # Only now, when what was read of it is no longer held.
         if not request.content.is_eof():

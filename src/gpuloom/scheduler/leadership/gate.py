@@ -10,7 +10,7 @@ Who leads is not in charge while another scheduler may decide over the same card
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 
 import structlog
 
@@ -25,9 +25,8 @@ from gpuloom.kube.following import follow_object
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.leadership.lease import LeaseState, Term
 from gpuloom.scheduler.leadership.rivals import RivalLeases
-from gpuloom.scheduler.observer import ProcessObserver
+from gpuloom.scheduler.observer import NOBODY, ProcessObserver
 from gpuloom.scheduler.preemption.nominating import adopt_nominations
-from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.objects import Lease
 
@@ -47,8 +46,9 @@ STOPPING = "scheduler shutting down"
 _log = structlog.get_logger(__name__)
 
 
+@dataclass(slots=True)
 class LeadershipGate:
-    """Says whether this process is in charge: it keeps ``state.obstacle`` and ``state.in_charge_since`` right.
+    """Says whether this process is in charge: it keeps ``state.charge`` right.
 
     ``awaits_lists``: it waits for new lists, which have begun.
 
@@ -57,41 +57,32 @@ class LeadershipGate:
     rivals       what is known of other schedulers
     """
 
-    def __init__(
-        self,
-        settings: SchedulerSettings,
-        state: SchedulerState,
-        clocks: Clocks,
-        *,
-        list_anew: Callable[[], None],
-        wake: Callable[[], None],
-        rivals: RivalLeases,
-        observer: ProcessObserver | None = None,
-    ) -> None:
-        self._observer = observer
-        self._rivals = rivals
-        self._answerable = asyncio.Event()
-        self.listed = asyncio.Event()
-        self._settings = settings
-        self._state = state
-        self._clocks = clocks
-        self._list_anew = list_anew
-        self._wake = wake
-        self._lease = LeaseState(settings.host_name) if settings.leader_elect else None
-        self._term: Term | None = None
-        self._term_began = 0.0
-        self._complete = False
-        self._follows = False
-        self._has_to_list = False
-        self.awaits_lists = False
-        if self._lease is not None:
-            self._state.obstacle = self._lease.obstacle(clocks.monotonic())
+    state: SchedulerState
+    clocks: Clocks
+    list_anew: Callable[[], None]
+    wake: Callable[[], None]
+    rivals: RivalLeases
+    observer: ProcessObserver = NOBODY
+    listed: asyncio.Event = field(default_factory=asyncio.Event)
+    awaits_lists: bool = False
+    _answerable: asyncio.Event = field(default_factory=asyncio.Event)
+    _lease: LeaseState | None = None
+    _term: Term | None = None
+    _term_began: float = 0.0
+    _complete: bool = False
+    _follows: bool = False
+    _has_to_list: bool = False
+
+    def __post_init__(self) -> None:
+        if self.state.settings.leader_elect:
+            self._lease = LeaseState(self.state.settings.host_name)
+            self.state.charge.obstacle = self._lease.obstacle(self.clocks.monotonic())
             self._answerable.set()
 
     @property
     def is_ready(self) -> bool:
         """Whether this replica may get requests (scheduler 8.4)."""
-        return self.listed.is_set() and not (self._settings.readyz_follower_503 and self._state.obstacle)
+        return self.listed.is_set() and not (self.state.settings.readyz_follower_503 and self.state.charge.obstacle)
 
     async def wait_answerable(self) -> None:
         """Wait until a call can be answered: this process is in charge, or certainly not."""
@@ -112,19 +103,19 @@ class LeadershipGate:
     def observe(self, lease: Lease | None) -> None:
         """Take the lease as it is now."""
         if self._lease is not None:
-            self._lease.observe(lease, self._clocks.monotonic())
+            self._lease.observe(lease, self.clocks.monotonic())
             self.check()
 
     def check(self) -> None:
         """See whether time or news have changed anything."""
-        now = self._clocks.monotonic()
+        now = self.clocks.monotonic()
         if self._lease is not None:
             self._follow(self._lease, now)
-        if self._state.obstacle or self._state.in_charge_since is not None or self.awaits_lists:
+        if self.state.charge.obstacle or self.state.charge.since is not None or self.awaits_lists:
             return
         if self._has_to_list and self._is_settled(now):
             self._has_to_list, self._complete, self.awaits_lists = False, False, True
-            self._list_anew()
+            self.list_anew()
         elif self._complete and not self._has_to_list:
             self._open(now)
 
@@ -140,24 +131,23 @@ class LeadershipGate:
 
     def _open(self, now: float) -> None:
         # A watch may be listing again by itself just now.
-        self._state.cluster.catch_up()
-        self._state.pod_scheduler.prepare()
+        self.state.cluster.catch_up()
+        self.state.pod_scheduler.prepare()
         self._adopt_nominations()
-        self._state.in_charge_since = now
+        self.state.charge.since = now
         self._answerable.set()
-        self._wake()
+        self.wake()
         # Capacity may have been freed while this process was not to requeue pods.
-        self._state.capacity_freed.set()
+        self.state.waiting.capacity_freed.set()
         _log.info("in charge", **(asdict(self._term) if self._term else {}))
 
     def _adopt_nominations(self) -> None:
-        known = list(self._state.nominations)
-        adopt_nominations(self._state, self._clocks.unix)
-        if self._observer is not None:
-            for ended in known:
-                self._observer.on_nomination_ended(ended.uid)
-            for nomination in self._state.nominations:
-                self._observer.on_nominated(nomination)
+        known = list(self.state.nominations)
+        adopt_nominations(self.state, self.clocks.unix)
+        for ended in known:
+            self.observer.on_nomination_ended(ended.uid)
+        for nomination in self.state.nominations:
+            self.observer.on_nominated(nomination)
 
     async def run(self, client: KubeClient) -> None:
         """Follow the lease until cancelled; without leader election there is none."""
@@ -166,15 +156,11 @@ class LeadershipGate:
         self._follows = True
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._watch(client))
-            tasks.create_task(self._check_often())
-
-    async def _check_often(self) -> None:
-        while True:
-            await self._clocks.sleep(PERIOD_S)
-            self.check()
+            tasks.create_task(self.clocks.every(PERIOD_S, self.check))
 
     async def _watch(self, client: KubeClient) -> None:
-        name, namespace = self._settings.leader_elect_resource_name, self._settings.leader_elect_resource_namespace
+        settings = self.state.settings
+        name, namespace = settings.leader_elect_resource_name, settings.leader_elect_resource_namespace
         timing = ReflectorTiming(silence_s=SILENCE_S, ceiling_s=LOOK_AGAIN_S)
         async with aclosing(follow_object(client, LEASES, name, namespace=namespace, timing=timing)) as leases:
             async for lease in leases:
@@ -182,19 +168,17 @@ class LeadershipGate:
                 self._tell_observer(lease)
 
     def _tell_observer(self, lease: Lease | None) -> None:
-        if self._observer is None:
-            return
         if lease is None:
-            self._observer.on_list(LEASES.kind, [])
+            self.observer.on_list(LEASES.kind, [])
         else:
             # Every few seconds: a list would be compared with all that is recorded.
-            self._observer.on_change(LEASES.kind, lease)
+            self.observer.on_change(LEASES.kind, lease)
 
     def _follow(self, lease: LeaseState, now: float) -> None:
         term = lease.term(now)
         if term is None:
             self._step_down(lease.obstacle(now))
-        elif rival := self._rivals.obstacle():
+        elif rival := self.rivals.obstacle():
             # The new lists then show what the other scheduler has written, as after a change of leaders.
             self._term = None
             self._step_down(rival)
@@ -202,7 +186,7 @@ class LeadershipGate:
             self._step_up(term, now)
         else:
             # Perhaps after renewals that came late: in the same term nobody else can have written meanwhile.
-            self._state.obstacle = ""
+            self.state.charge.obstacle = ""
 
     def _step_up(self, term: Term, now: float) -> None:
         _log.info(
@@ -212,27 +196,26 @@ class LeadershipGate:
         )
         self._step_down("")
         # Who schedules anew tries all pods anew. In the same term, after a doubt, nobody does.
-        self._state.unschedulable.clear()
-        self._state.woken_since.clear()
+        self.state.waiting.clear()
         self._term, self._term_began = term, now
         self._has_to_list, self.awaits_lists = True, False
 
     def _step_down(self, obstacle: str) -> None:
-        if obstacle == self._state.obstacle and self._state.in_charge_since is None:
+        if obstacle == self.state.charge.obstacle and self.state.charge.since is None:
             return
         if obstacle:
             _log.info("not in charge", why=obstacle)
-        self._state.obstacle = obstacle
-        self._state.in_charge_since = None
+        self.state.charge.obstacle = obstacle
+        self.state.charge.since = None
         self._forget_assumed()
         if obstacle:
             self._answerable.set()
         else:
             self._answerable.clear()
-        self._wake()
+        self.wake()
 
     def _forget_assumed(self) -> None:
         """End what was decided and not sent: whoever leads now decides anew. What was sent is settled first."""
-        for reservation in list(self._state.cluster.ledger):
-            if reservation.status is ReservationStatus.ASSUMED and reservation.uid not in self._state.binding:
-                self._state.release(reservation.uid)
+        for reservation in list(self.state.cluster.ledger):
+            if reservation.status is ReservationStatus.ASSUMED and reservation.uid not in self.state.binds.binding:
+                self.state.release(reservation.uid)

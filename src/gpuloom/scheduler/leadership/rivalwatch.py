@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
+from dataclasses import dataclass, field
+from functools import partial
 
 import structlog
 
@@ -21,6 +23,7 @@ from gpuloom.kube import (
     Unreadable,
 )
 from gpuloom.kube.lists import ListOptions
+from gpuloom.kube.recorder import Subject
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.leadership.rivals import LeaseKey, RivalLeases
 from gpuloom.scheduler.settings import SchedulerSettings
@@ -33,36 +36,29 @@ REPORT_S = 60.0
 _log = structlog.get_logger(__name__)
 
 
+@dataclass(slots=True)
 class RivalLeaseWatch:
     """Keeps what is known of other leases right.
 
     wake  lets the process see that something has changed
     """
 
-    def __init__(
-        self,
-        settings: SchedulerSettings,
-        rivals: RivalLeases,
-        clocks: Clocks,
-        recorder: EventRecorder,
-        wake: Callable[[], None],
-    ) -> None:
-        self._settings = settings
-        self._rivals = rivals
-        self._clocks = clocks
-        self._recorder = recorder
-        self._wake = wake
-        self._reported: set[LeaseKey] = set()
-        self._reported_at = float("-inf")
+    settings: SchedulerSettings
+    rivals: RivalLeases
+    clocks: Clocks
+    recorder: EventRecorder
+    wake: Callable[[], None]
+    _reported: set[LeaseKey] = field(default_factory=set)
+    _reported_at: float = float("-inf")
 
     async def run(self, client: KubeClient) -> None:
         """Follow until cancelled."""
-        names = self._settings.rival_names
-        self._rivals.expect(names)
+        names = self.settings.rival_names
+        self.rivals.expect(names)
         async with asyncio.TaskGroup() as tasks:
             for name in sorted(names):
                 tasks.create_task(self._watch(client, name))
-            tasks.create_task(self._check_often(client))
+            tasks.create_task(self.clocks.every(CHECK_S, partial(self._check, client)))
 
     async def _watch(self, client: KubeClient, name: str) -> None:
         listed: list[Lease] = []
@@ -78,19 +74,17 @@ class RivalLeaseWatch:
                     case Unreadable(metadata=found):
                         unreadable.add((found.namespace, found.name))
                     case InitialListComplete():
-                        self._rivals.replace(name, listed, self._clocks.monotonic(), unreadable)
+                        self.rivals.replace(name, listed, self.clocks.monotonic(), unreadable)
                     case Applied(object=lease):
-                        self._rivals.observe(lease, self._clocks.monotonic())
+                        self.rivals.observe(lease, self.clocks.monotonic())
                     case Deleted(object=lease):
-                        self._rivals.remove((lease.namespace, lease.name))
-                self._wake()
+                        self.rivals.remove((lease.namespace, lease.name))
+                self.wake()
 
-    async def _check_often(self, client: KubeClient) -> None:
-        while True:
-            await self._clocks.sleep(CHECK_S)
-            for key in self._rivals.doubtful(self._clocks.monotonic()):
-                await self._confirm(client, key)
-            self._report()
+    async def _check(self, client: KubeClient) -> None:
+        for key in self.rivals.doubtful(self.clocks.monotonic()):
+            await self._confirm(client, key)
+        self._report()
 
     async def _confirm(self, client: KubeClient, key: LeaseKey) -> None:
         """Read a lease before it counts as abandoned: a silent watch is no proof."""
@@ -104,12 +98,12 @@ class RivalLeaseWatch:
             return
         found = next(iter(page.items), None)
         if not page.unreadable:
-            self._rivals.confirm(key, found, self._clocks.monotonic())
-            self._wake()
+            self.rivals.confirm(key, found, self.clocks.monotonic())
+            self.wake()
 
     def _report(self) -> None:
-        now = self._clocks.monotonic()
-        alive = self._rivals.elsewhere(now)
+        now = self.clocks.monotonic()
+        alive = self.rivals.elsewhere(now)
         self._reported.intersection_update(alive)
         new = [key for key in alive if key not in self._reported]
         if not new or now - self._reported_at < REPORT_S:
@@ -120,21 +114,14 @@ class RivalLeaseWatch:
 
     def _report_one(self, key: LeaseKey, count: int) -> None:
         namespace, name = key
-        holder = self._rivals.holder(key)
+        holder = self.rivals.holder(key)
         more = f", and {count - 1} more like it" if count > 1 else ""
         text = (
             f"{holder} renews the lease {namespace}/{name}{more}: if that is a scheduler of cards, two decide; "
             f"--rival-lease-namespaces lets its lease count"
         )
         _log.warning("another scheduler may decide", lease=f"{namespace}/{name}", holder=holder, leases=count)
-        settings = self._settings
+        settings = self.settings
         if settings.pod_name and settings.pod_namespace:
-            self._recorder.record(
-                kind="Pod",
-                namespace=settings.pod_namespace,
-                name=settings.pod_name,
-                uid="",
-                type="Warning",
-                reason="AnotherScheduler",
-                message=text,
-            )
+            pod = Subject("Pod", settings.pod_namespace, settings.pod_name, "")
+            self.recorder.record(pod, "Warning", "AnotherScheduler", text)

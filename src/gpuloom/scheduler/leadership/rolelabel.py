@@ -5,8 +5,9 @@ from dataclasses import dataclass
 import structlog
 
 from gpuloom.kube import PODS, ApiError, KubeClient
-from gpuloom.kube.annotations import patch_same
-from gpuloom.scheduler.state import SchedulerState
+from gpuloom.kube.annotations import patch_pod
+from gpuloom.scheduler.leadership.charge import Charge
+from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.objects import Pod
 
 ROLE_LABEL = "hami.io/scheduler-role"
@@ -20,20 +21,21 @@ class RoleLabels:
     """Labels this pod as leader and its siblings as followers, where they are not yet."""
 
     client: KubeClient
-    state: SchedulerState
+    settings: SchedulerSettings
+    charge: Charge
 
     def warn_if_disabled(self) -> None:
         """Say why nothing will be labelled when only half of this process's own pod is known."""
-        settings = self.state.settings
+        settings = self.settings
         if bool(settings.pod_name) != bool(settings.pod_namespace):
             unknown = "POD_NAMESPACE" if settings.pod_name else "POD_NAME"
             _log.warning("the role labels of scheduler pods are not written", cause=f"{unknown} is not set")
 
     async def label(self) -> None:
         """Look once; only a process that is in charge and knows its own pod writes."""
-        settings = self.state.settings
+        settings = self.settings
         # Without a namespace the API server would list the scheduler pods of the whole cluster.
-        if not (settings.pod_name and settings.pod_namespace and self.state.is_in_charge):
+        if not (settings.pod_name and settings.pod_namespace and self.charge.is_ours):
             return
         try:
             pods, _ = await self.client.list_all(PODS, namespace=settings.pod_namespace, label_selector=SIBLINGS)
@@ -46,10 +48,10 @@ class RoleLabels:
                 await self._patch(pod, role)
 
     async def _patch(self, pod: Pod, role: str) -> None:
-        if not self.state.is_in_charge:
+        if not self.charge.is_ours:
             return
         body = {"metadata": {"labels": {ROLE_LABEL: role}}}
         try:
-            await patch_same(self.client, PODS, pod, body)
+            await patch_pod(self.client, pod, body)
         except ApiError as error:
             _log.warning("role label not written, tried again on the next pass", pod=pod.full_name, cause=str(error))

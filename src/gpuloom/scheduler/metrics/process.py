@@ -1,231 +1,230 @@
 """gpuloom's metrics about itself: is it in charge, does it hear the API server, what waits, what was dropped."""
 
 import time
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from typing import Any
 
 from gpuloom.engine.state.card_table import NO_NODE
-from gpuloom.kube import EventRecorder
+from gpuloom.kube import Reflector
 from gpuloom.model.cards import BY_UNREADABLE
 from gpuloom.model.waiting import CAUSES
-from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
-from gpuloom.scheduler.bind.podlabel import PodLabeller
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.defragmentation.controller import DefragmentationCounts
-from gpuloom.scheduler.http.webhook import WebhookEndpoint
 from gpuloom.scheduler.leadership.rivals import RivalLeases
+from gpuloom.scheduler.metrics.exposition import write_exposition
 from gpuloom.scheduler.metrics.idle import count_idle_cards, count_unhealthy_cards
-from gpuloom.scheduler.metrics.series import Samples, Series
-from gpuloom.scheduler.nodes.handler import NodeHandler
-from gpuloom.scheduler.pods.cleanup import ReservationCleanup
-from gpuloom.scheduler.pods.foreign import ForeignPods
+from gpuloom.scheduler.metrics.series import Samples, Series, build_info
+from gpuloom.scheduler.parts import Parts
 from gpuloom.scheduler.pods.pending import cause_of, look_for_pending
-from gpuloom.scheduler.pods.watchdog import Watchdog
 from gpuloom.scheduler.preemption.counts import PreemptionCounts
 from gpuloom.scheduler.state import SchedulerState
-from gpuloom.scheduler.watch.informers import Informers, InformerStats
-from gpuloom.serving.callers import Doors
+from gpuloom.serving.connections import Handler
 from gpuloom.serving.presented import Presented
+from gpuloom.serving.scrapes import Scrapes
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessMetrics:
-    """Read from the parts of the process."""
+def list_series(parts: Parts, presented: Presented | None = None) -> Iterator[Series]:
+    """Give all metrics but those of the registry; ``presented`` is the server's certificate, if it has one."""
+    yield build_info()
+    yield from _about_cards(parts)
+    yield from _about_waiting(parts)
+    yield from _about_watches(parts)
+    yield from _about_events(parts)
+    yield from _about_pods_of_others(parts)
+    yield from _about_doors(parts, presented)
+    yield from count_preemptions(parts.preemption.counts, parts.state)
+    yield from count_moves(parts.defragmenter.counts)
+    yield from count_rivals(parts.rivals, parts.clocks.monotonic)
+    for one in parts.cards.series(legacy=parts.settings.legacy_metrics):
+        yield one.with_zone()
 
-    state: SchedulerState
-    clocks: Clocks
-    informers: Informers
-    locks: NodeLocks
-    nodes: NodeHandler
-    recorder: EventRecorder
-    labeller: PodLabeller
-    cleanup: ReservationCleanup
-    watchdog: Watchdog
-    foreign: ForeignPods
-    webhook: WebhookEndpoint
-    doors: Doors
 
-    def series(self, presented: Presented | None) -> Iterator[Series]:
-        """All series; ``presented`` is the server's certificate, if it has one."""
-        yield from self._about_cards()
-        yield from self._about_waiting()
-        yield from self._about_watches()
-        yield from self._about_events()
-        yield from self._about_pods_of_others()
-        yield from self._about_doors(presented)
+def make_scraper(parts: Parts, presented: Presented | None) -> Handler:
+    """Make what answers Prometheus."""
+    return Scrapes(lambda: write_exposition(list_series(parts, presented), parts.latencies.registry)).answer
 
-    def _about_cards(self) -> Iterator[Series]:
-        state, cluster = self.state, self.state.cluster
-        yield _one("gpuloom_in_charge", "1 while this replica decides and writes", lambda: state.is_in_charge)
-        yield _one("gpuloom_table_nodes", "Nodes with cards", lambda: len(list(cluster.nodes)))
-        yield _one(
-            "gpuloom_table_rows",
-            "Rows of the card tables, free ones too",
-            lambda: sum(len(table.uuids) for table in cluster.tables),
-        )
-        yield Series(
-            "gpuloom_node_silent",
-            "1 for each node with unusable cards: its device plugin is gone, or they never could be read",
-            ("node", "vendor"),
-            lambda: (found and (found, 1.0) for found in self.nodes.silent()),
-        )
-        yield Series(
-            "gpuloom_reservations",
-            "Pods that hold cards, assumed or confirmed",
-            ("standing",),
-            self._reservations,
-        )
-        yield _one(
-            "gpuloom_unaccounted_pods",
-            "Pods whose cards cannot be read: they close cards",
-            lambda: sum(1 for _ in cluster.closings_in_effect()),
-        )
-        yield _one(
-            "gpuloom_unaccounted_cards",
-            "Cards closed by such pods",
-            lambda: sum(
-                int(((table.cards.cordoned >= BY_UNREADABLE) & (table.cards.node != NO_NODE)).sum())
-                for table in cluster.tables
-            ),
-        )
-        yield Series(
-            "gpuloom_idle_cards",
-            "Cards that nobody is on and pods could get: healthy, open, on open nodes; they may be too small for those "
-            "that wait, or another vendor's",
-            ("vendor",),
-            lambda: count_idle_cards(state),
-        )
-        yield Series(
-            "gpuloom_unhealthy_cards",
-            "Unhealthy cards, of nodes that have some",
-            ("node", "vendor"),
-            lambda: count_unhealthy_cards(state),
-        )
-        yield Series(
-            "gpuloom_stranded_cards",
-            "Free shares, in cards, that pods to come cannot use on average; with the policy fragmentation",
-            ("vendor",),
-            self._stranded,
-        )
 
-    def _about_waiting(self) -> Iterator[Series]:
-        """Pods that wait, for a card or for each other."""
-        state = self.state
-        yield _one("gpuloom_binds_open", "Bindings sent and not settled", lambda: len(state.binding))
-        yield _one("gpuloom_pods_refused", "Pods that gpuloom refused and that wait", lambda: len(state.unschedulable))
-        yield from count_pending(state, self.clocks)
-        yield _one("gpuloom_lock_waiters", "Binds that wait for a node lock", lambda: self.locks.waiting)
-        yield Series(
-            "gpuloom_node_lock_held_seconds",
-            "Since this replica saw the node's present lock",
-            ("node", "lock"),
-            lambda: [((node, key), held_s) for node, key, held_s in self.locks.held()],
-        )
-        yield _one("gpuloom_pods_unserved", "Bound pods that wait for their device plugin", lambda: len(state.unserved))
-        yield _one(
-            "gpuloom_pods_unserved_overdue",
-            "Those waiting longer than --node-lock-timeout: their nodes start no other pod with cards",
-            lambda: len(state.unserved.overdue(state.settings.node_lock_timeout_s, self.clocks.monotonic())),
-        )
+def _about_cards(parts: Parts) -> Iterator[Series]:
+    state, cluster = parts.state, parts.state.cluster
+    yield _one("gpuloom_in_charge", "1 while this replica decides and writes", lambda: state.charge.is_ours)
+    yield _one("gpuloom_table_nodes", "Nodes with cards", lambda: len(list(cluster.nodes)))
+    yield _one(
+        "gpuloom_table_rows",
+        "Rows of the card tables, free ones too",
+        lambda: sum(len(table.uuids) for table in cluster.tables),
+    )
+    yield Series(
+        "gpuloom_node_silent",
+        "1 for each node with unusable cards: its device plugin is gone, or they never could be read",
+        ("node", "vendor"),
+        lambda: (found and (found, 1.0) for found in parts.nodes.silent()),
+    )
+    yield Series(
+        "gpuloom_reservations",
+        "Pods that hold cards, assumed or confirmed",
+        ("standing",),
+        partial(_reservations, parts),
+    )
+    yield _one(
+        "gpuloom_unaccounted_pods",
+        "Pods whose cards cannot be read: they close cards",
+        lambda: sum(1 for _ in cluster.closings_in_effect()),
+    )
+    yield _one(
+        "gpuloom_unaccounted_cards",
+        "Cards closed by such pods",
+        lambda: sum(
+            int(((table.cards.cordoned >= BY_UNREADABLE) & (table.cards.node != NO_NODE)).sum())
+            for table in cluster.tables
+        ),
+    )
+    yield Series(
+        "gpuloom_idle_cards",
+        "Cards that nobody is on and pods could get: healthy, open, on open nodes; they may be too small for those "
+        "that wait, or another vendor's",
+        ("vendor",),
+        lambda: count_idle_cards(cluster, state.shown.nodes),
+    )
+    yield Series(
+        "gpuloom_unhealthy_cards",
+        "Unhealthy cards, of nodes that have some",
+        ("node", "vendor"),
+        lambda: count_unhealthy_cards(cluster),
+    )
+    yield Series(
+        "gpuloom_stranded_cards",
+        "Free shares, in cards, that pods to come cannot use on average; with the policy fragmentation",
+        ("vendor",),
+        partial(_stranded, parts),
+    )
 
-    def _about_events(self) -> Iterator[Series]:
-        """What is written or remembered for a while only."""
-        yield _one(
-            "gpuloom_events_dropped", "Events not tried: too many at once", lambda: self.recorder.dropped, _COUNT
-        )
-        yield _one("gpuloom_events_failed", "Events the API server did not take", lambda: self.recorder.failed, _COUNT)
-        yield _one("gpuloom_labels_dropped", "Pods left without node label", lambda: self.labeller.dropped, _COUNT)
-        yield _one(
-            "gpuloom_reservations_expired",
-            "Reservations ended after 15 minutes without Bind",
-            lambda: self.cleanup.expired,
-            _COUNT,
-        )
 
-    def _about_pods_of_others(self) -> Iterator[Series]:
-        """Pods that came past this scheduler."""
-        yield _one(
-            "gpuloom_foreign_bindings",
-            "Pods that another scheduler gave cards: only one may decide",
-            lambda: self.watchdog.foreign_bindings,
-            _COUNT,
-        )
-        yield _one(
-            "gpuloom_pods_unmutated",
-            "Pods with cards that the webhook was not asked about",
-            lambda: self.watchdog.unmutated,
-            _COUNT,
-        )
-        yield Series(
-            "gpuloom_foreign_pods",
-            "Pods that bypassed the scheduler and hold devices: they close their vendor's cards on the node",
-            ("node",),
-            lambda: [((node,), float(count)) for node, count in self.foreign.count().items()],
-        )
+def _about_waiting(parts: Parts) -> Iterator[Series]:
+    """Pods that wait, for a card or for each other."""
+    state = parts.state
+    yield _one("gpuloom_binds_open", "Bindings sent and not settled", lambda: len(state.binds.binding))
+    yield _one(
+        "gpuloom_pods_refused", "Pods that gpuloom refused and that wait", lambda: len(state.waiting.unschedulable)
+    )
+    yield from count_pending(state, parts.clocks)
+    yield _one("gpuloom_lock_waiters", "Binds that wait for a node lock", lambda: parts.locks.waiting)
+    yield Series(
+        "gpuloom_node_lock_held_seconds",
+        "Since this replica saw the node's present lock",
+        ("node", "lock"),
+        lambda: [((node, key), held_s) for node, key, held_s in parts.locks.held()],
+    )
+    yield _one(
+        "gpuloom_pods_unserved", "Bound pods that wait for their device plugin", lambda: len(state.binds.unserved)
+    )
+    yield _one(
+        "gpuloom_pods_unserved_overdue",
+        "Those waiting longer than --node-lock-timeout: their nodes start no other pod with cards",
+        lambda: len(state.binds.unserved.overdue(state.settings.node_lock_timeout_s, parts.clocks.monotonic())),
+    )
 
-    def _about_doors(self, presented: Presented | None) -> Iterator[Series]:
-        yield _one(
-            "gpuloom_reviews_refused",
-            "Reviews of large pods denied: too many at once",
-            lambda: self.webhook.refused,
-            _COUNT,
-        )
-        yield _one(
-            "gpuloom_callers_refused",
-            "Calls of the webhook without a certificate of --webhook-client-ca",
-            lambda: self.doors.callers.refused if self.doors.callers else 0,
-            _COUNT,
-        )
-        yield Series(
-            "gpuloom_connections_refused",
-            "Connections refused, or ended while idle: too many",
-            ("listener",),
-            lambda: [((name,), float(one.refused)) for name, one in self.doors.connections.items()],
-            _COUNT,
-        )
-        yield Series(
-            "gpuloom_certificate_not_after_seconds",
-            "End of the main port's certificate, seconds since 1970",
-            (),
-            lambda: [((), presented.expires.timestamp())] if presented else [],
-        )
 
-    def _about_watches(self) -> Iterator[Series]:
-        labels = ("resource",)
-        yield Series("gpuloom_watch_synced", "1 once the first list is complete", labels, self._synced)
-        yield Series("gpuloom_watch_age_seconds", "Since the API server was heard last", labels, self._ages)
-        for name, text, value in _OF_WATCHES:
-            yield Series(name, text, labels, partial(self._of_watches, value), _COUNT)
+def _about_events(parts: Parts) -> Iterator[Series]:
+    """What is written or remembered for a while only."""
+    yield _one("gpuloom_events_dropped", "Events not tried: too many at once", lambda: parts.recorder.dropped, _COUNT)
+    yield _one("gpuloom_events_failed", "Events the API server did not take", lambda: parts.recorder.failed, _COUNT)
+    yield _one("gpuloom_labels_dropped", "Pods left without node label", lambda: parts.labeller.dropped, _COUNT)
+    yield _one(
+        "gpuloom_reservations_expired",
+        "Reservations ended after 15 minutes without Bind",
+        lambda: parts.cleanup.expired,
+        _COUNT,
+    )
 
-    def _reservations(self) -> Samples:
-        ledger = self.state.cluster.ledger
-        assumed = len(ledger.assumed())
-        return [(("assumed",), assumed), (("confirmed",), len(ledger) - assumed)]
 
-    def _stranded(self) -> Samples:
-        for word, scheduler in self.state.pod_scheduler.by_vendor.items():
-            table = self.state.cluster[word].table
-            if table.positions and (cards := scheduler.filter_cache.measure_stranded(table)) is not None:
-                yield (word,), cards
+def _about_pods_of_others(parts: Parts) -> Iterator[Series]:
+    """Pods that came past this scheduler."""
+    yield _one(
+        "gpuloom_foreign_bindings",
+        "Pods that another scheduler gave cards: only one may decide",
+        lambda: parts.pods.watchdog.foreign_bindings,
+        _COUNT,
+    )
+    yield _one(
+        "gpuloom_pods_unmutated",
+        "Pods with cards that the webhook was not asked about",
+        lambda: parts.pods.watchdog.unmutated,
+        _COUNT,
+    )
+    yield _each(
+        "gpuloom_foreign_pods",
+        "Pods that bypassed the scheduler and hold devices: they close their vendor's cards on the node",
+        "node",
+        parts.pods.foreign.count,
+    )
 
-    def _synced(self) -> Samples:
-        return self._of_watches(lambda stats: stats.reflector.synced)
 
-    def _ages(self) -> Samples:
-        now_s = time.monotonic()
-        for plural, stats in self.informers.stats.items():
-            if stats.reflector.last_event_s is not None:
-                yield (plural,), now_s - stats.reflector.last_event_s
+def _about_doors(parts: Parts, presented: Presented | None) -> Iterator[Series]:
+    yield _one(
+        "gpuloom_reviews_refused",
+        "Reviews of large pods denied: too many at once",
+        lambda: parts.webhook.refused,
+        _COUNT,
+    )
+    yield _one(
+        "gpuloom_callers_refused",
+        "Calls of the webhook without a certificate of --webhook-client-ca",
+        lambda: parts.doors.callers.refused if parts.doors.callers else 0,
+        _COUNT,
+    )
+    yield _each(
+        "gpuloom_connections_refused",
+        "Connections refused, or ended while idle: too many",
+        "listener",
+        lambda: {name: one.refused for name, one in parts.doors.connections.items()},
+        _COUNT,
+    )
+    yield Series(
+        "gpuloom_certificate_not_after_seconds",
+        "End of the main port's certificate, seconds since 1970",
+        (),
+        lambda: [((), presented.expires.timestamp())] if presented else [],
+    )
 
-    def _of_watches(self, value: Callable[[InformerStats], float]) -> Samples:
-        return [((plural,), float(value(stats))) for plural, stats in self.informers.stats.items()]
+
+def _about_watches(parts: Parts) -> Iterator[Series]:
+    labels = ("resource",)
+    synced = "1 once the first list is complete"
+    yield Series("gpuloom_watch_synced", synced, labels, partial(_of_watches, parts, lambda one: one.synced))
+    yield Series("gpuloom_watch_age_seconds", "Since the API server was heard last", labels, partial(_ages, parts))
+    for name, text, value in _OF_WATCHES:
+        yield Series(name, text, labels, partial(_of_watches, parts, value), _COUNT)
+
+
+def _reservations(parts: Parts) -> Samples:
+    ledger = parts.state.cluster.ledger
+    assumed = len(ledger.assumed())
+    return [(("assumed",), assumed), (("confirmed",), len(ledger) - assumed)]
+
+
+def _stranded(parts: Parts) -> Samples:
+    for word, scheduler in parts.state.pod_scheduler.by_vendor.items():
+        table = parts.state.cluster[word].table
+        if table.positions and (cards := scheduler.filter_cache.measure_stranded(table)) is not None:
+            yield (word,), cards
+
+
+def _ages(parts: Parts) -> Samples:
+    now_s = time.monotonic()
+    for plural, one in parts.informers.reflectors.items():
+        if one.last_event_s is not None:
+            yield (plural,), now_s - one.last_event_s
+
+
+def _of_watches(parts: Parts, value: Callable[[Reflector[Any]], float]) -> Samples:
+    return [((plural,), float(value(one))) for plural, one in parts.informers.reflectors.items()]
 
 
 def count_pending(state: SchedulerState, clocks: Clocks) -> Iterator[Series]:
     """Give the series about all pods that wait for cards; they are looked for once, for the first."""
     counts = dict.fromkeys(CAUSES, 0)
-    oldest_s = dict.fromkeys(CAUSES, 0.0)
+    oldest_s: dict[str, float] = dict.fromkeys(CAUSES, 0.0)
     oldest_in_s: dict[tuple[str, str], float] = {}
 
     def count() -> Samples:
@@ -243,12 +242,8 @@ def count_pending(state: SchedulerState, clocks: Clocks) -> Iterator[Series]:
     causes = "cards (gpuloom refused), node (kube-scheduler did before), gate, scheduler (another is named)"
     text = f"Pods that wait for cards: {causes}, unseen (not tried yet), other (see gpuloom explain)"
     yield Series("gpuloom_pods_pending", text, ("cause",), count)
-    yield Series(
-        "gpuloom_pods_pending_oldest_seconds",
-        "Since the oldest pod of a cause was created; 0 without one. `gpuloom pending -A` names it",
-        ("cause",),
-        lambda: (((cause,), age_s) for cause, age_s in oldest_s.items()),
-    )
+    text = "Since the oldest pod of a cause was created; 0 without one. `gpuloom pending -A` names it"
+    yield _each("gpuloom_pods_pending_oldest_seconds", text, "cause", lambda: oldest_s)
     yield Series(
         "gpuloom_namespace_pods_pending_oldest_seconds",
         "Since the oldest waiting pod of a namespace and cause was created",
@@ -267,20 +262,9 @@ def count_preemptions(counts: PreemptionCounts, state: SchedulerState) -> Iterat
         _COUNT,
     )
     yield _one("gpuloom_preemption_victims", "Pods evicted for others", lambda: counts.victims, _COUNT)
-    yield Series(
-        "gpuloom_preemption_dropped",
-        "Attempts and plans that came to nothing",
-        ("cause",),
-        lambda: [((cause,), float(count)) for cause, count in counts.dropped.items()],
-        _COUNT,
-    )
-    yield Series(
-        "gpuloom_nominations_ended",
-        "Nominations that ended",
-        ("cause",),
-        lambda: [((cause,), float(count)) for cause, count in counts.ended.items()],
-        _COUNT,
-    )
+    text = "Attempts and plans that came to nothing"
+    yield _each("gpuloom_preemption_dropped", text, "cause", lambda: counts.dropped, _COUNT)
+    yield _each("gpuloom_nominations_ended", "Nominations that ended", "cause", lambda: counts.ended, _COUNT)
     yield _one(
         "gpuloom_preemption_bound_seconds",
         "Seconds from refusal to bound of pods for which room was made",
@@ -292,13 +276,8 @@ def count_preemptions(counts: PreemptionCounts, state: SchedulerState) -> Iterat
 def count_moves(counts: DefragmentationCounts) -> Iterator[Series]:
     """Give the series about pods that are moved for others."""
     yield _one("gpuloom_defragmentation_moves", "Pods evicted to run elsewhere", lambda: counts.moves, _COUNT)
-    yield Series(
-        "gpuloom_defragmentation_plans",
-        "Pods for which moves were looked for",
-        ("outcome",),
-        lambda: [((outcome,), float(count)) for outcome, count in counts.plans.items()],
-        _COUNT,
-    )
+    text = "Pods for which moves were looked for"
+    yield _each("gpuloom_defragmentation_plans", text, "outcome", lambda: counts.plans, _COUNT)
 
 
 def count_rivals(rivals: RivalLeases, monotonic: Callable[[], float]) -> Iterator[Series]:
@@ -319,14 +298,18 @@ def count_rivals(rivals: RivalLeases, monotonic: Callable[[], float]) -> Iterato
 
 
 _COUNT = "counter"
-_OF_WATCHES: tuple[tuple[str, str, Callable[[InformerStats], float]], ...] = (
-    ("gpuloom_watch_changes", "Changes of objects", lambda stats: stats.changes),
-    ("gpuloom_watch_relists", "Lists after the first", lambda stats: stats.lists),
-    ("gpuloom_watch_reconnects", "Watches after the first", lambda stats: stats.reconnects),
-    ("gpuloom_watch_failures", "Lists and watches that failed", lambda stats: stats.failures),
-    ("gpuloom_watch_bad_objects", "Objects that cannot be read", lambda stats: stats.bad_objects),
+_OF_WATCHES: tuple[tuple[str, str, Callable[[Reflector[Any]], float]], ...] = (
+    ("gpuloom_watch_changes", "Changes of objects", lambda one: one.changes),
+    ("gpuloom_watch_relists", "Lists after the first", lambda one: one.relists),
+    ("gpuloom_watch_reconnects", "Watches after the first", lambda one: one.reconnects),
+    ("gpuloom_watch_failures", "Lists and watches that failed", lambda one: one.failures),
+    ("gpuloom_watch_bad_objects", "Objects that cannot be read", lambda one: one.bad_objects),
 )
 
 
 def _one(name: str, text: str, value: Callable[[], float], kind: str = "gauge") -> Series:
     return Series(name, text, (), lambda: [((), float(value()))], kind)
+
+
+def _each(name: str, text: str, label: str, values: Callable[[], Mapping[str, float]], kind: str = "gauge") -> Series:
+    return Series(name, text, (label,), lambda: [((one,), float(value)) for one, value in values().items()], kind)

@@ -11,8 +11,8 @@ import structlog
 from gpuloom.model.nodecards import NodeCards
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.nodes.handshakes import HandshakeWriter
-from gpuloom.scheduler.nodes.health import HandshakeAction, HealthHistory, Observation, check_health
-from gpuloom.scheduler.nodes.missingcards import explain_missing_cards, explain_no_vendor
+from gpuloom.scheduler.nodes.health import NOTHING_SEEN, HandshakeAction, HealthHistory, Observation, check_health
+from gpuloom.scheduler.nodes.missingcards import explain_missing_cards, explain_no_vendor, is_selected
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.scheduler.watch.skip import skip_on_error
@@ -76,14 +76,14 @@ class NodeHandler:
     async def resync_all(self) -> None:
         """Look at all nodes again, a time slice at a time so that calls are answered in between."""
         time_slice = TimeSlice()
-        for name in list(self._state.nodes):
-            if node := self._state.nodes.get(name):
+        for name in list(self._state.shown.nodes):
+            if node := self._state.shown.nodes.get(name):
                 skip_on_error(self._update, node)
             await time_slice.yield_if_over()
 
     def replace(self, nodes: dict[str, Node]) -> None:
         """Take a complete list: nodes that are not in it are gone."""
-        for name in self._state.nodes.keys() - nodes.keys():
+        for name in self._state.shown.nodes.keys() - nodes.keys():
             self.delete(name)
         before = self._state.cluster.registrations
         self._is_listing = True
@@ -95,10 +95,10 @@ class NodeHandler:
 
     def apply(self, node: Node) -> None:
         """Take a node as it is now. Most changes are none for us: locks come and go, kubelets report."""
-        before = self._state.nodes.get(node.name)
-        self._state.nodes[node.name] = node
+        before = self._state.shown.nodes.get(node.name)
+        self._state.shown.nodes[node.name] = node
         if before is None or before.status.allocatable != node.status.allocatable:
-            self._state.hosts.touch(node.name)
+            self._state.shown.hosts.touch(node.name)
         if before is None or self._facts(before) != self._facts(node):
             self._update(node)
 
@@ -113,11 +113,11 @@ class NodeHandler:
 
     def find(self, name: str) -> Node | None:
         """Return a node as it was seen last."""
-        return self._state.nodes.get(name)
+        return self._state.shown.nodes.get(name)
 
     def resync(self, name: str) -> None:
         """Look at one node again."""
-        self._update(self._state.nodes[name])
+        self._update(self._state.shown.nodes[name])
 
     def apply_cordons(self, node: Node) -> None:
         """Take which of a node's cards are closed, and leave the rest as it is registered."""
@@ -128,21 +128,21 @@ class NodeHandler:
 
     def delete(self, name: str) -> None:
         """Take that a node is gone."""
-        self._state.nodes.pop(name, None)
-        self._state.hosts.touch(name)
+        self._state.shown.nodes.pop(name, None)
+        self._state.shown.hosts.touch(name)
         self._handshakes.note(name, {})
         self._forget(name)
 
     def explain_missing_cards(self, name: str, profile: Profile | None = None) -> str:
         """Say why the cards of a node are not known: those of one vendor, or of the one that the node names."""
-        node = self._state.nodes.get(name)
+        node = self._state.shown.nodes.get(name)
         if profile is None:
             catalog = self._state.settings.catalog
             profile = next(iter(catalog.named_by(node)), None) if node else None
         if profile is None:
             return explain_no_vendor(node, self._selector)
         observation = self._observe(node, profile, is_used=False) if node else Observation("", None, 0, is_used=False)
-        history = self._histories.get(name, {}).get(profile.word, HealthHistory())
+        history = self._histories.get(name, {}).get(profile.word, NOTHING_SEEN)
         return explain_missing_cards(node, observation, history, profile, self._selector)
 
     def silent(self) -> Iterator[tuple[str, str] | None]:
@@ -150,14 +150,14 @@ class NodeHandler:
         cluster, catalog = self._state.cluster, self._state.settings.catalog
         for name, (_, words) in list(self._named.items()):
             yield None
-            node = self._state.nodes.get(name)
+            node = self._state.shown.nodes.get(name)
             for word in words if node else ():
                 key = catalog[word].cards.register
                 if node and key in node.annotations and cluster.registered(name, word) is None:
                     yield name, word
 
     def _update(self, node: Node) -> None:
-        if any(node.labels.get(key) != value for key, value in self._selector.items()):
+        if not is_selected(node, self._selector):
             self._forget(node.name)
             return
         histories = self._histories.setdefault(node.name, {})
@@ -167,7 +167,7 @@ class NodeHandler:
             is_registered = self._state.cluster.registered(node.name, word) is not None
             result = check_health(
                 self._observe(node, profile, is_used=is_registered),
-                histories.get(word, HealthHistory()),
+                histories.get(word, NOTHING_SEEN),
                 self._clocks.now(),
                 rules,
                 self._state.settings.handshake_probe,
@@ -236,7 +236,7 @@ class NodeHandler:
         if self._state.cluster.register(node.name, profile.word, registered):
             if not self._is_listing:
                 _log.info("node registered its cards", node=node.name, vendor=profile.word, cards=len(registered.cards))
-            self._state.capacity_freed.set()
+            self._state.waiting.capacity_freed.set()
 
 
 def _read_cordoned(node: Node) -> frozenset[str]:

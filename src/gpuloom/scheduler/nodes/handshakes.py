@@ -69,7 +69,7 @@ class HandshakeWriter:
             await self._write(node, actions)
 
     async def _write(self, node: str, actions: Mapping[str, HandshakeAction]) -> None:
-        if not self.state.is_in_charge:
+        if not self.state.charge.is_ours:
             return
         metadata = {"annotations": {key: self._value(action) for key, action in actions.items()}}
         try:

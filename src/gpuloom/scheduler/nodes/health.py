@@ -66,13 +66,16 @@ class HealthHistory(msgspec.Struct, frozen=True, gc=False):
     down_register: str | None = None
 
 
+NOTHING_SEEN = HealthHistory()
+
+
 @dataclass(frozen=True, slots=True)
 class HealthResult:
     """Whether the cards can be used, what to write, and what to remember."""
 
     healthy: bool
-    action: HandshakeAction
-    history: HealthHistory
+    action: HandshakeAction = HandshakeAction.NOTHING
+    history: HealthHistory = NOTHING_SEEN
 
 
 def check_health(
@@ -89,12 +92,10 @@ def check_health(
         case "capacity":
             healthy = observation.capacity > 0
             gone = observation.is_used and not healthy and rules.clean_register
-            return HealthResult(
-                healthy, HandshakeAction.UNREGISTER if gone else HandshakeAction.NOTHING, HealthHistory()
-            )
+            return HealthResult(healthy, HandshakeAction.UNREGISTER if gone else HandshakeAction.NOTHING)
         case "annotation":
-            return HealthResult(bool(observation.register), HandshakeAction.NOTHING, HealthHistory())
-    return HealthResult(healthy=True, action=HandshakeAction.NOTHING, history=HealthHistory())
+            return HealthResult(bool(observation.register))
+    return HealthResult(healthy=True)
 
 
 def _check_handshake(
@@ -103,23 +104,18 @@ def _check_handshake(
     if observation.register is None and probe == "registered":
         # A vendor that registered nothing is absent: no question, and an old one is taken back (B-56).
         action = HandshakeAction.REMOVE if _is_a_schedulers(observation, now) else HandshakeAction.NOTHING
-        return HealthResult(healthy=False, action=action, history=HealthHistory())
+        return HealthResult(healthy=False, action=action)
     if observation.count > 0:
-        return HealthResult(
-            healthy=True, action=_ask(observation, now), history=HealthHistory(observation.count if counted else 0)
-        )
+        counting = HealthHistory(observation.count if counted else 0)
+        return HealthResult(healthy=True, action=_ask(observation, now), history=counting)
     if _stays_down(observation, history):
-        return HealthResult(
-            healthy=False, action=HandshakeAction.NOTHING, history=HealthHistory(0, observation.register)
-        )
+        return HealthResult(healthy=False, history=HealthHistory(0, observation.register))
     if history.count > 0 or _is_unanswered(observation, now):
         if not observation.is_used:
             # Nothing was cleaned up, so a question that is asked anew counts again.
-            return HealthResult(
-                healthy=False, action=HandshakeAction.NOTHING, history=HealthHistory(0, history.down_register)
-            )
+            return HealthResult(healthy=False, history=HealthHistory(0, history.down_register))
         return HealthResult(healthy=False, action=HandshakeAction.CLEAN, history=HealthHistory(0, observation.register))
-    return HealthResult(healthy=True, action=_ask(observation, now), history=HealthHistory())
+    return HealthResult(healthy=True, action=_ask(observation, now))
 
 
 def _ask(observation: Observation, now: datetime) -> HandshakeAction:

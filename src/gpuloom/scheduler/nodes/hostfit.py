@@ -3,16 +3,16 @@
 from gpuloom.engine.hostfit.demand import HostDemand
 from gpuloom.engine.hostfit.filters import refuse_host
 from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
-from gpuloom.scheduler.state import SchedulerState
+from gpuloom.scheduler.watch.shown import ShownObjects
 
 
-def takes_beside_cards(state: SchedulerState, name: str, demand: HostDemand) -> bool:
+def takes_beside_cards(shown: ShownObjects, name: str, demand: HostDemand) -> bool:
     """Tell whether a node would take a new pod, cards apart, as far as can be judged here.
 
     A node that is closed or not ready is offered to none. For a node that is chosen already, ask ``refuse_host``: a
     pod may tolerate that it was closed since.
     """
-    node = state.nodes.get(name)
+    node = shown.nodes.get(name)
     if node is None or explain_unschedulable(node):
         return False
-    return not refuse_host(node, state.hosts.on(name), demand)
+    return not refuse_host(node, shown.hosts.on(name), demand)

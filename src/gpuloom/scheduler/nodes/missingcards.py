@@ -22,6 +22,11 @@ def explain_unschedulable(node: Node) -> str:
     return _NOT_READY if ready and ready[0] != "True" else ""
 
 
+def is_selected(node: Node, selector: Mapping[str, str]) -> bool:
+    """Tell whether a node has all labels that one must have to be looked at."""
+    return all(node.labels.get(key) == value for key, value in selector.items())
+
+
 def explain_no_vendor(node: Node | None, selector: Mapping[str, str]) -> str:
     """Say why a node that names no vendor has no cards here."""
     return _explain_node(node, selector) or "no device plugin has registered cards"
@@ -30,9 +35,7 @@ def explain_no_vendor(node: Node | None, selector: Mapping[str, str]) -> str:
 def _explain_node(node: Node | None, selector: Mapping[str, str]) -> str:
     if node is None:
         return "there is no such node"
-    if any(node.labels.get(key) != value for key, value in selector.items()):
-        return "its labels are not those of --node-label-selector"
-    return ""
+    return "" if is_selected(node, selector) else "its labels are not those of --node-label-selector"
 
 
 def explain_missing_cards(

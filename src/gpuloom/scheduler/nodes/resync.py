@@ -6,19 +6,18 @@ from dataclasses import dataclass, field
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.leadership.rolelabel import RoleLabels
 from gpuloom.scheduler.nodes.handler import NodeHandler
-from gpuloom.scheduler.observer import ProcessObserver
-from gpuloom.scheduler.state import SchedulerState
+from gpuloom.scheduler.observer import NOBODY, ProcessObserver
 
 
 @dataclass(slots=True)
 class NodeResync:
-    """Resyncs every few seconds, or at once when something of importance has changed."""
+    """Resyncs every ``interval_s``, or at once when something of importance has changed."""
 
-    state: SchedulerState
     nodes: NodeHandler
     role_labels: RoleLabels
     clocks: Clocks
-    observer: ProcessObserver | None = None
+    interval_s: float
+    observer: ProcessObserver = NOBODY
     _due: asyncio.Event = field(default_factory=asyncio.Event)
 
     def trigger(self) -> None:
@@ -29,9 +28,8 @@ class NodeResync:
         """Resync until cancelled."""
         self.role_labels.warn_if_disabled()
         while True:
-            await self.clocks.wait(self._due, self.state.settings.node_pass_interval_s)
+            await self.clocks.wait(self._due, self.interval_s)
             self._due.clear()
-            if self.observer is not None:
-                self.observer.on_resync()
+            self.observer.on_resync()
             await self.nodes.resync_all()
             await self.role_labels.label()

@@ -40,6 +40,10 @@ OutlookNote = Callable[[PodMix | None, Mapping[str, HostCpu | None]], None]
 """Takes what the engine is told: the pods to come, None for the same as before, and the CPU of nodes that changed."""
 
 
+def _tell_nobody(mix: PodMix | None, cpu: Mapping[str, HostCpu | None]) -> None:
+    del mix, cpu
+
+
 class OutlookKeeper:
     """Learns, and tells the engine.
 
@@ -47,15 +51,15 @@ class OutlookKeeper:
     note       is told what the engine is told, for a recording
     """
 
-    def __init__(self, state: SchedulerState, clocks: Clocks) -> None:
+    def __init__(self, state: SchedulerState, clocks: Clocks, note: OutlookNote = _tell_nobody) -> None:
         self._state = state
         self._clocks = clocks
         given = state.settings.workload
         self._is_given = given is not None
-        self._decided = DecidedCpu(state.cluster.ledger, state.hosts)
+        self._decided = DecidedCpu(state.cluster.ledger, state.shown.hosts)
         self.learner = PodLearner(state.settings.workload_window_s)
         self.is_in_use = state.settings.node_scheduler_policy == FRAGMENTATION.word
-        self.note: OutlookNote | None = None
+        self.note = note
         self._touched: set[str] | None = None
         if given is not None:
             state.cluster.outlook.expect(given)
@@ -72,7 +76,7 @@ class OutlookKeeper:
             return
         self.is_in_use = True
         self._decided.refresh()
-        if not (self._state.hosts.is_complete and self._state.settings.count_node_cpu):
+        if not (self._state.shown.hosts.is_complete and self._state.settings.count_node_cpu):
             return
         touched = self._take_touched()
         self.tell(None, {name: cpu for name in touched if self._has_changed(name, cpu := self._read_cpu(name))})
@@ -81,15 +85,15 @@ class OutlookKeeper:
         """Return the nodes whose CPU may be other than at the last look: at the first, which begins to follow, all."""
         if self._touched is None:
             known = (node for node, _ in self._state.cluster.outlook.known_cpu())
-            self._touched = {*self._state.nodes, *known}
-            self._state.hosts.follow(partial(self._note_touched, self._touched))
+            self._touched = {*self._state.shown.nodes, *known}
+            self._state.shown.hosts.follow(partial(self._note_touched, self._touched))
         touched = sorted(self._touched)
         self._touched.clear()
         return touched
 
     def _note_touched(self, touched: set[str], node: str) -> None:
         """Keep a node until the next look, which may never come: so only one that there is, or whose CPU is known."""
-        if node in self._state.nodes or self._state.cluster.outlook.find_cpu(node) is not None:
+        if node in self._state.shown.nodes or self._state.cluster.outlook.find_cpu(node) is not None:
             touched.add(node)
         else:
             touched.discard(node)
@@ -108,19 +112,18 @@ class OutlookKeeper:
             cluster.outlook.expect(mix)
         for node, amounts in cpu.items():
             cluster.set_cpu(node, amounts)
-        if self.note is not None:
-            self.note(mix, cpu)
+        self.note(mix, cpu)
 
     def _has_changed(self, node: str, cpu: HostCpu | None) -> bool:
         return cpu != self._state.cluster.outlook.find_cpu(node)
 
     def _read_cpu(self, name: str) -> HostCpu | None:
-        node = self._state.nodes.get(name)
+        node = self._state.shown.nodes.get(name)
         if node is None:
             return None
         capacity = read_allocatable({CPU: (node.status.allocatable or {}).get(CPU, 0)}).get(CPU, 0)
         capacity = min(max(capacity, 0), MOST_CPU_MILLI)
-        taken = self._state.hosts.on(name).amounts.get(CPU, 0) + self._decided.on(name)
+        taken = self._state.shown.hosts.on(name).amounts.get(CPU, 0) + self._decided.on(name)
         return HostCpu(max(capacity - taken, 0), capacity)
 
     async def run(self) -> None:
@@ -129,9 +132,7 @@ class OutlookKeeper:
         if usual is not None:
             # Remembered from now on: the first decision by this policy need not wait for it.
             await asyncio.to_thread(waste_of_rests, usual)
-        while True:
-            await self._clocks.sleep(self._state.settings.workload_interval_s)
-            await self.learn()
+        await self._clocks.every(self._state.settings.workload_interval_s, self.learn)
 
     async def learn(self) -> None:
         """Count the pods that are there and were not counted, and expect what was learned, if anybody wants to know."""
@@ -147,16 +148,16 @@ class OutlookKeeper:
             if table.positions:
                 # Solved here it would keep others waiting; what it comes to is remembered.
                 await asyncio.to_thread(waste_of_rests, foresee(scheduler.profile.word, table, mix))
-        if self._state.is_in_charge:
+        if self._state.charge.is_ours:
             self.tell(mix, {})
         _log.info("other pods are expected", pods=mix.pods, shapes=len(mix.counts))
 
     async def _count_with_cards(self) -> None:
         time_slice = TimeSlice()
-        for uid, pod in list(self._state.pods.items()):
+        for uid, pod in list(self._state.shown.pods.items()):
             if not self.learner.has_seen(uid):
                 with suppress(PolicyError):
-                    demands = self._state.read_demands(pod)
+                    demands = self._state.settings.read_demands(pod)
                     if demands:
                         self.see(pod, demands)
             await time_slice.yield_if_over()
@@ -165,8 +166,8 @@ class OutlookKeeper:
         """Count pods without cards on nodes with cards: only these take CPU there."""
         time_slice = TimeSlice()
         for node in list(self._state.cluster.nodes):
-            for uid, footprint in list(self._state.hosts.on(node).pods.items()):
-                if uid not in self._state.pods:
+            for uid, footprint in list(self._state.shown.hosts.on(node).pods.items()):
+                if uid not in self._state.shown.pods:
                     shape = ExpectedShape(cpu_milli=min(dict(footprint.amounts).get(CPU, 0), MOST_CPU_MILLI))
                     self.learner.see(uid, shape, self._clocks.monotonic())
             await time_slice.yield_if_over()

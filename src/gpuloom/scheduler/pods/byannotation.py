@@ -41,7 +41,7 @@ class PodHandlerByAnnotation(PodHandler):
             self._note_bound(uid)
         if VGPU_NODE not in pod.annotations:
             return
-        self._state.note_not_waiting(uid)
+        self._state.waiting.drop(uid)
         held = self._state.cluster.ledger.find(uid)
         if held is None:
             self._recount(pod)
@@ -49,7 +49,7 @@ class PodHandlerByAnnotation(PodHandler):
             self._state.cluster.confirm(uid)
         # A pod that is being deleted keeps all it has until it is gone.
         if held is not None and not pod.is_terminating and init_is_over(pod) and self._state.cluster.end_init(uid):
-            self._state.capacity_freed.set()
+            self._state.waiting.capacity_freed.set()
 
     def _node_of(self, pod: Pod) -> str:
         return pod.annotations.get(VGPU_NODE, "")

@@ -49,26 +49,26 @@ class ReservationCleanup:
         """Look once at every pod that is not seen bound yet, at every unschedulable one, and at every lock."""
         now = self.clocks.monotonic()
         self._forget_old(now)
-        if not self.state.is_in_charge:
+        if not self.state.charge.is_ours:
             return
         for reservation in self.state.cluster.ledger.assumed():
             if self._is_undone(reservation):
                 await self._check(reservation, now - reservation.since)
-        for uid, since in list(self.state.unshown.items()):
+        for uid, since in list(self.state.binds.unshown.items()):
             await self._check_unshown(uid, now - since)
         await self.locks.sweep()
 
     def _forget_old(self, now: float) -> None:
-        self.state.unserved.forget_gone(now)
-        for uid, since in list(self.state.gone.items()):
+        self.state.binds.unserved.forget_gone(now)
+        for uid, since in list(self.state.shown.gone.items()):
             if now - since > GONE_MEMORY_S:
-                del self.state.gone[uid]
-        for uid, waiting in list(self.state.unschedulable.items()):
-            if uid not in self.state.pods and now - waiting.since > UNSEEN_WAITING_LIMIT_S:
-                self.state.note_not_waiting(uid)
-        for uid, since in list(self.state.woken_since.items()):
-            if uid not in self.state.pods and now - since > UNSEEN_WAITING_LIMIT_S:
-                del self.state.woken_since[uid]
+                del self.state.shown.gone[uid]
+        for uid, waiting in list(self.state.waiting.unschedulable.items()):
+            if uid not in self.state.shown.pods and now - waiting.since > UNSEEN_WAITING_LIMIT_S:
+                self.state.waiting.drop(uid)
+        for uid, since in list(self.state.waiting.woken_since.items()):
+            if uid not in self.state.shown.pods and now - since > UNSEEN_WAITING_LIMIT_S:
+                del self.state.waiting.woken_since[uid]
 
     async def _check(self, reservation: Reservation, age_s: float) -> None:
         if age_s > UNBOUND_LIMIT_S:
@@ -78,7 +78,7 @@ class ReservationCleanup:
             self._tell_observer(reservation, EXPIRED)
         elif (
             age_s > UNSEEN_LIMIT_S
-            and reservation.uid not in self.state.pods
+            and reservation.uid not in self.state.shown.pods
             and await self._is_gone(reservation)
             and self._is_undone(reservation)
         ):
@@ -92,13 +92,13 @@ class ReservationCleanup:
         One that came, was bound and went while a list was on its way stands in no list, and no watch tells of it.
         """
         held = self.state.cluster.ledger.find(uid)
-        if held is None or uid in self.state.pods:
-            self.state.unshown.pop(uid, None)
+        if held is None or uid in self.state.shown.pods:
+            self.state.binds.unshown.pop(uid, None)
         elif age_s > UNSEEN_LIMIT_S:
             is_gone, now = await self._is_gone(held), self.clocks.monotonic()
-            if uid not in self.state.unshown or uid in self.state.pods:
+            if uid not in self.state.binds.unshown or uid in self.state.shown.pods:
                 return
-            self.state.unshown[uid] = now
+            self.state.binds.unshown[uid] = now
             if is_gone:
                 _log.warning("reservation ends: its pod is gone", pod=held.full_name, node=held.node)
                 self.state.remove_pod(uid, now)
@@ -107,7 +107,7 @@ class ReservationCleanup:
     def _is_undone(self, reservation: Reservation) -> bool:
         """Whether this very reservation still stands and no Bind of it writes: asking about others takes a while."""
         uid = reservation.uid
-        return self.state.cluster.ledger.find(uid) is reservation and uid not in self.state.binding
+        return self.state.cluster.ledger.find(uid) is reservation and uid not in self.state.binds.binding
 
     def _tell_observer(self, reservation: Reservation, why: str) -> None:
         if self.observer is not None:

@@ -6,13 +6,14 @@ such a pod is pointed to that node, which kube-scheduler then asks first, and pu
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import TypeVar
 
 from gpuloom.engine.hostfit.demand import read_host_demand
+from gpuloom.scheduler.bounded import Bounded
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.nodes.hostfit import takes_beside_cards
 from gpuloom.scheduler.pods.requeue import PAUSE_S, PodRequeuer
-from gpuloom.scheduler.state import SchedulerState, UnschedulablePod, WaitingKind
+from gpuloom.scheduler.pods.waiting import UnschedulablePod, WaitingKind
+from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.wire.hostpods import HostPod
 from gpuloom.wire.nodenames import NodeNames
@@ -26,8 +27,6 @@ LONGEST_PAUSE_S = 60.0
 MOST_TIMES = 10
 """After so many the pause is the longest."""
 MOST_REMEMBERED = 4096
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +51,8 @@ class PartlyOffered:
     """
 
     changed: asyncio.Event = field(default_factory=asyncio.Event)
-    _due: dict[str, float] = field(default_factory=dict)
-    _pointed: dict[str, _Pointed] = field(default_factory=dict)
+    _due: Bounded[str, float] = field(default_factory=lambda: Bounded(MOST_REMEMBERED))
+    _pointed: Bounded[str, _Pointed] = field(default_factory=lambda: Bounded(MOST_REMEMBERED))
 
     def __len__(self) -> int:
         return len(self._due)
@@ -66,7 +65,7 @@ class PartlyOffered:
         pointed = self._pointed.get(uid)
         if pointed and names.has(pointed.node):
             pointed = self._pointed[uid] = _Pointed(pointed.node, pointed.at, times=1)
-        _put(self._due, uid, max(now + WAIT_S, pointed.until if pointed else now))
+        self._due.put(uid, max(now + WAIT_S, pointed.until if pointed else now))
         self.changed.set()
 
     def drop(self, uid: str) -> None:
@@ -84,19 +83,11 @@ class PartlyOffered:
     def note_pointed(self, uid: str, node: str, now: float) -> None:
         """Take that a pod was pointed to a node: after each time in vain a longer pause."""
         before = self._pointed.get(uid)
-        _put(self._pointed, uid, _Pointed(node, now, min(before.times + 1, MOST_TIMES) if before else 1))
+        self._pointed.put(uid, _Pointed(node, now, min(before.times + 1, MOST_TIMES) if before else 1))
 
     def find_promised(self, now: float) -> set[str]:
         """Return the nodes that other pods were pointed to a moment ago."""
         return {one.node for one in self._pointed.values() if now < one.at + FIRST_PAUSE_S}
-
-
-def _put(remembered: dict[str, _T], uid: str, value: _T) -> None:
-    """Remember what is said of a pod, and forget the oldest of too many."""
-    remembered.pop(uid, None)
-    remembered[uid] = value
-    if len(remembered) > MOST_REMEMBERED:
-        del remembered[next(iter(remembered))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +106,7 @@ class NodePointer:
             self.offered.changed.clear()
             while len(self.offered):
                 await self.clocks.sleep(WAIT_S)
-                if not self.state.obstacle:
+                if not self.state.charge.obstacle:
                     await self._look()
 
     async def _look(self) -> None:
@@ -123,7 +114,7 @@ class NodePointer:
         # Very many pods may wait, and few different ones among them.
         without_node: set[WaitingKind] = set()
         for uid in self.offered.take_due(self.clocks.monotonic()):
-            waiting = self.state.unschedulable.get(uid)
+            waiting = self.state.waiting.unschedulable.get(uid)
             if waiting is None or waiting.kind in without_node:
                 continue
             if not await self.requeuer.has_capacity(waiting, time_slice):
@@ -131,7 +122,7 @@ class NodePointer:
                 continue
             node = await self._find_node(waiting, time_slice)
             # While it was looked at, the pod may have been filtered again, and this process may have ceased to lead.
-            if node and self.state.unschedulable.get(uid) is waiting and not self.state.obstacle:
+            if node and self.state.waiting.unschedulable.get(uid) is waiting and not self.state.charge.obstacle:
                 self.offered.note_pointed(uid, node, self.clocks.monotonic())
                 await self.requeuer.requeue(waiting, node)
                 await self.clocks.sleep(PAUSE_S)
@@ -139,15 +130,15 @@ class NodePointer:
     async def _find_node(self, waiting: UnschedulablePod, time_slice: TimeSlice) -> str:
         """Return a node that takes a pod, as far as can be judged here; empty where none does."""
         uid, priority = waiting.pod.metadata.uid, waiting.pod.priority
-        pod = self.state.pods.get(uid)
-        if not isinstance(pod, HostPod) or not self.state.hosts.is_complete:
+        pod = self.state.shown.pods.get(uid)
+        if not isinstance(pod, HostPod) or not self.state.shown.hosts.is_complete:
             return ""
-        demand = read_host_demand(pod, self.state.hosts.ignored)
+        demand = read_host_demand(pod, self.state.shown.hosts.ignored)
         kept = self.state.nominations.nodes_kept_from(uid, priority)
         taking = await time_slice.finish(self.state.pod_scheduler.find_taking(waiting.demands))
         promised = self.offered.find_promised(self.clocks.monotonic())
         for name in sorted(taking - kept, key=lambda name: (name in promised, name)):
             await time_slice.yield_if_over()
-            if takes_beside_cards(self.state, name, demand):
+            if takes_beside_cards(self.state.shown, name, demand):
                 return name
         return ""

@@ -5,13 +5,11 @@ pod's annotations alone count nothing. What init containers held a pod keeps unt
 devices, and runs them again after a reboot (decision 042).
 """
 
-import sys
 from collections.abc import Callable, Mapping
 
 import structlog
 
-from gpuloom.engine.request.demand import read_phases
-from gpuloom.engine.state.allocations import read_decided_at, read_instances, read_shares, read_tenancies
+from gpuloom.engine.state.allocations import read_decided_at, read_instances, read_shares, reserve
 from gpuloom.engine.state.holdings import Holdings, Unread, read_holdings
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.kube import Unreadable
@@ -23,7 +21,7 @@ from gpuloom.scheduler.pods.watchdog import Watchdog
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.hostpods import HostPod
-from gpuloom.wire.keys import BIND_PHASE, PHASE_ALLOCATING, VGPU_NODE, WOKEN
+from gpuloom.wire.keys import VGPU_NODE, WOKEN
 from gpuloom.wire.objects import Pod
 
 _log = structlog.get_logger(__name__)
@@ -44,7 +42,7 @@ class PodHandler:
         self._unreadable_pods = UnreadablePods(state)
         self._closes = state.settings.unreadable == "close"
         self.watchdog = Watchdog(state)
-        self.foreign = ForeignPods(state)
+        self.foreign = ForeignPods(state.cluster)
 
     def begin_list(self) -> None:
         """Take that a complete list begins: pods known until now that do not stand in it are gone.
@@ -52,28 +50,30 @@ class PodHandler:
         What comes to be known while it is read is younger than the list, which says nothing about it. Where nobody
         decides before the list is complete, the tables may wait for it too.
         """
-        if not self._state.is_in_charge:
+        if not self._state.charge.is_ours:
             self._state.cluster.postpone()
         self._unlisted = {one.uid for one in self._state.cluster.ledger if one.status is ReservationStatus.CONFIRMED}
-        self._unlisted.update(self._state.pods, (one.uid for one in self._state.unserved), self._state.plugins.uids())
-        self._unlisted.update(self._state.mistyped.uids())
-        self._state.hosts.begin_list()
+        self._unlisted.update(
+            self._state.shown.pods, (one.uid for one in self._state.binds.unserved), self._state.shown.plugins.uids()
+        )
+        self._unlisted.update(self._state.shown.mistyped.uids())
+        self._state.shown.hosts.begin_list()
 
     def shorten(self, pod: HostPod) -> HostPod:
         """Return what is kept of a pod until all are listed, where they are taken at once."""
-        return self._state.bounds.cut(pod)
+        return self._state.shown.bounds.cut(pod)
 
     def take_listed(self, pod: Pod) -> None:
         """Take a pod that stands in the list."""
         self._unlisted.discard(pod.metadata.uid)
-        self._state.hosts.note_listed(pod.metadata.uid)
+        self._state.shown.hosts.note_listed(pod.metadata.uid)
         self.apply(pod)
 
     def take_unreadable(self, found: Unreadable) -> None:
         """Take a pod that is there, in the list or changed, and cannot be read: it is not gone."""
         self._unlisted.discard(found.metadata.uid)
-        self._state.hosts.note_listed(found.metadata.uid)
-        self._state.plugins.forget(found.metadata.uid)
+        self._state.shown.hosts.note_listed(found.metadata.uid)
+        self._state.shown.plugins.forget(found.metadata.uid)
         if self._closes:
             self._unreadable_pods.follow_unreadable(found)
 
@@ -83,15 +83,15 @@ class PodHandler:
             self._forget_any(uid)
             self._remove(uid)
         self._unlisted.clear()
-        self._state.hosts.end_list()
+        self._state.shown.hosts.end_list()
         self._state.cluster.catch_up()
 
     def delete(self, pod: Pod) -> None:
         """Take that a pod is gone; of an unreadable one only the metadata is known."""
         self._forget_any(pod.metadata.uid)
         if pod.spec.node_name or not pod.containers:
-            self._state.hosts.delete(pod.metadata.uid, pod.spec.node_name)
-        if pod.metadata.uid in self._state.pods or not pod.containers or self._concerns_us(pod):
+            self._state.shown.hosts.delete(pod.metadata.uid, pod.spec.node_name)
+        if pod.metadata.uid in self._state.shown.pods or not pod.containers or self._concerns_us(pod):
             self._remove(pod.metadata.uid)
 
     def add(self, pod: Pod) -> None:
@@ -102,15 +102,15 @@ class PodHandler:
         """Take a pod as it is now."""
         uid = pod.metadata.uid
         self._follow_any(pod)
-        if uid not in self._state.pods:
-            self._state.mistyped.note_new(pod)
+        if uid not in self._state.shown.pods:
+            self._state.shown.mistyped.note_new(pod)
         if not self._concerns_us(pod):
-            self._state.mistyped.follow(pod)
+            self._state.shown.mistyped.follow(pod)
             # Perhaps this was not known before.
             self._state.reopen(uid)
-            self._state.unserved.end(uid)
+            self._state.binds.unserved.end(uid)
             return
-        self._state.mistyped.drop(uid)
+        self._state.shown.mistyped.drop(uid)
         if pod.is_over or (pod.is_terminating and not pod.spec.node_name):
             self._end(pod)
             return
@@ -121,15 +121,15 @@ class PodHandler:
 
     def _note_bound(self, uid: str) -> None:
         """Take that a pod waits no more, and needs no room."""
-        self._state.note_not_waiting(uid)
-        self._state.end_nomination(uid, "bound")
+        self._state.waiting.drop(uid)
+        self._state.nominations.end(uid, "bound")
         self._state.promised.forget(uid)
 
     def _end(self, pod: Pod) -> None:
         """Take that a pod is over, or will never be bound."""
         # Whoever else says that a pod is over does not know whether its kubelet is asking for its devices right now.
         if pod.is_over and pod.status.start_time is not None:
-            self._state.unserved.end(pod.metadata.uid)
+            self._state.binds.unserved.end(pod.metadata.uid)
         self._remove(pod.metadata.uid)
 
     def _follow_any(self, pod: Pod) -> None:
@@ -138,48 +138,41 @@ class PodHandler:
         That is whether it is a device plugin's, and what it requests of its node beside cards, which recordings do not
         tell.
         """
-        self._state.plugins.follow(pod)
+        self._state.shown.plugins.follow(pod)
         if isinstance(pod, HostPod):
-            self._state.hosts.apply(pod)
+            self._state.shown.hosts.apply(pod)
 
     def _forget_any(self, uid: str) -> None:
         """Take that a pod is gone, whether it asked for cards or not."""
-        self._state.plugins.forget(uid)
-        self._state.mistyped.drop(uid)
+        self._state.shown.plugins.forget(uid)
+        self._state.shown.mistyped.drop(uid)
 
     def _remember(self, pod: Pod) -> None:
         self.watchdog.check(pod)
         if pod.is_terminating:
-            self._state.terminating.setdefault(pod.metadata.uid, self._clock())
+            self._state.shown.terminating.setdefault(pod.metadata.uid, self._clock())
         if pod.spec.node_name:
-            self._state.pods[pod.metadata.uid] = self._trimmer.trim(pod)
+            self._state.shown.pods[pod.metadata.uid] = self._trimmer.trim(pod)
             if self._state.settings.preemption == "on":
-                self._state.victim_labels[pod.metadata.uid] = self._state.bounds.cut(pod).labels
-            self._follow_phase(pod)
+                self._state.shown.victim_labels[pod.metadata.uid] = self._state.shown.bounds.cut(pod).labels
+            self._state.binds.follow(pod, self._clock())
         else:
             self._follow_waking(pod)
-            self._state.pods[pod.metadata.uid] = self._state.bounds.cut(pod)
+            self._state.shown.pods[pod.metadata.uid] = self._state.shown.bounds.cut(pod)
             self._state.promised.follow(pod, self._clock())
 
     def _follow_waking(self, pod: Pod) -> None:
         """Take that a pod of a group was woken, by this process or, in a replay, by the recorded one."""
-        known = self._state.pods.get(pod.metadata.uid)
+        known = self._state.shown.pods.get(pod.metadata.uid)
         if pod.own_group and known is not None and known.annotations.get(WOKEN) != pod.annotations.get(WOKEN):
             self._state.groups.note_woken(pod)
 
     def _concerns_us(self, pod: Pod) -> bool:
-        return VGPU_NODE in pod.annotations or self._state.asks_for_cards(pod)
+        return VGPU_NODE in pod.annotations or self._state.settings.asks_for_cards(pod)
 
     def _remove(self, uid: str) -> None:
         self._reported_unreadable.discard(uid)
         self._state.remove_pod(uid, self._clock())
-
-    def _follow_phase(self, pod: Pod) -> None:
-        self._state.unserved.follow(pod, self._clock())
-        if pod.annotations.get(BIND_PHASE) == PHASE_ALLOCATING:
-            self._state.allocating.add(pod.metadata.uid)
-        else:
-            self._state.allocating.discard(pod.metadata.uid)
 
     def _follow_binding(self, pod: Pod) -> None:
         """Count a bound pod on its node. What a counted pod's annotations say later changes nothing (scheduler 4.6)."""
@@ -219,27 +212,23 @@ class PodHandler:
 
     def _read_reservation(self, pod: Pod) -> tuple[Reservation | None, Mapping[str, Unread]]:
         """Read what a pod that is bound already holds, None when there is nothing to count, and what cannot be read."""
-        node, meta = self._node_of(pod), pod.metadata
+        node = self._node_of(pod)
         if not node:
             return None, {}
         holdings = self._read_holdings(pod, node)
         if not holdings.counts:
             return None, holdings.unread
         shares = {vendor: without_end(containers) for vendor, containers in holdings.shares.items()}
-        reservation = Reservation(
-            uid=meta.uid,
-            namespace=sys.intern(meta.namespace),
-            name=meta.name,
-            node=sys.intern(node),
-            shares=compact_shares(shares),
-            phases=read_phases(pod),
+        catalog = self._state.settings.catalog
+        reservation = reserve(
+            pod,
+            catalog,
+            node,
+            compact_shares(shares),
             status=ReservationStatus.CONFIRMED,
             since=0.0,
             decided_at=read_decided_at(pod),
-            instances=read_instances(pod, self._state.settings.catalog),
-            tenancies=read_tenancies(pod, self._state.settings.catalog),
-            priority=pod.priority,
-            started_at=pod.started_at,
+            instances=read_instances(pod, catalog),
         )
         return reservation, holdings.unread
 

@@ -1,7 +1,7 @@
 """Pods that ask for cards, or seem to mean some, and hold none, and at whom it lies that they wait."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from gpuloom.model.reasons import Reason
 from gpuloom.model.waiting import Cause
@@ -26,21 +26,18 @@ _OUR_WORDS = re.compile("|".join([*(one.word for one in Reason), UNFIT_NODE, UNT
 
 def look_for_pending(state: SchedulerState) -> Iterator[Pod | None]:
     """Look at one pod after another; give those that wait, None for the others: looking takes time too."""
-    for pod in list(state.pods.values()):
+    for pod in list(state.shown.pods.values()):
         is_free = not pod.spec.node_name and state.cluster.ledger.find(pod.metadata.uid) is None
-        yield pod if is_free and state.asks_for_cards(pod) else None
-    yield from [refused.pod for uid, refused in state.unschedulable.items() if uid not in state.pods]
+        yield pod if is_free and state.settings.asks_for_cards(pod) else None
+    yield from [refused.pod for uid, refused in state.waiting.unschedulable.items() if uid not in state.shown.pods]
     yield from _look_for_mistyped(state)
 
 
-def _look_for_mistyped(state: SchedulerState) -> Iterator[Pod | None]:
-    mistyped = list(state.mistyped)
+def _look_for_mistyped(state: SchedulerState) -> Generator[Pod | None, None, None]:
+    mistyped = list(state.shown.mistyped)
     if not mistyped:
         return
-    offered: set[str] = set()
-    for node in list(state.nodes.values()):
-        yield None
-        offered.update(node.status.allocatable or ())
+    offered = yield from state.shown.read_offered()
     for pod in mistyped:
         yield pod if any(find_unknown(pod, state.settings.catalog, offered.__contains__)) else None
 
@@ -56,11 +53,11 @@ def cause_of(state: SchedulerState, pod: Pod) -> Cause:
         return "gate"
     words = read_last_words(pod)
     has_no_node = words.startswith(_NO_NODE)
-    if pod.metadata.uid in state.unschedulable or (has_no_node and _OUR_WORDS.search(words)):
+    if pod.metadata.uid in state.waiting.unschedulable or (has_no_node and _OUR_WORDS.search(words)):
         return "cards"
-    if is_for_another_scheduler(pod, state.settings) and state.asks_for_cards(pod):
+    if is_for_another_scheduler(pod, state.settings) and state.settings.asks_for_cards(pod):
         return "scheduler"
-    if has_no_node and state.asks_for_cards(pod):
+    if has_no_node and state.settings.asks_for_cards(pod):
         return "node"
     # The words about a gate stay until kube-scheduler has tried the pod that has lost it.
     return "other" if words and not words.startswith(GATED) else "unseen"

@@ -13,11 +13,12 @@ import structlog
 from gpuloom.engine.planning.together import fit_together
 from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.scoring.weights import PolicyError
-from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, ConflictError, KubeClient
-from gpuloom.kube.annotations import patch_same
+from gpuloom.kube import WRITE_DEADLINE_S, ApiError, ConflictError, KubeClient
+from gpuloom.kube.annotations import patch_pod
 from gpuloom.kube.backoff import Backoff
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.state import SchedulerState, UnschedulablePod, WaitingKind
+from gpuloom.scheduler.pods.waiting import UnschedulablePod, WaitingKind
+from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.wire.keys import WOKEN
 from gpuloom.wire.objects import Pod
@@ -48,9 +49,9 @@ class PodRequeuer:
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._try_again())
             while True:
-                await self.state.capacity_freed.wait()
-                self.state.capacity_freed.clear()
-                if self.state.obstacle:
+                await self.state.waiting.capacity_freed.wait()
+                self.state.waiting.capacity_freed.clear()
+                if self.state.charge.obstacle:
                     continue
                 await self._requeue_nominated(tasks)
                 await self._requeue_those_that_fit()
@@ -62,7 +63,7 @@ class PodRequeuer:
             await self.failed.wait()
             await self.clocks.sleep(backoff.delay_s())
             self.failed.clear()
-            self.state.capacity_freed.set()
+            self.state.waiting.capacity_freed.set()
             await self.clocks.wait(self.failed, QUIET_S)
             if not self.failed.is_set():
                 backoff.reset()
@@ -71,10 +72,10 @@ class PodRequeuer:
         """Requeue all nominated pods whose own nodes have room now, none after the other: nobody else may take it."""
         time_slice = TimeSlice()
         for nomination in self.state.nominations:
-            waiting = self.state.unschedulable.get(nomination.uid)
+            waiting = self.state.waiting.unschedulable.get(nomination.uid)
             if waiting is None or self.state.nominations.find(nomination.uid) is not nomination:
                 continue
-            if not self.state.obstacle and self._has_own_room(waiting, nomination.node):
+            if not self.state.charge.obstacle and self._has_own_room(waiting, nomination.node):
                 self._begin(waiting)
                 tasks.create_task(self._wake(waiting, nomination.node))
             await time_slice.yield_if_over()
@@ -90,17 +91,17 @@ class PodRequeuer:
         without_capacity: set[WaitingKind] = set()
         for uid in self._in_order():
             # Asked at the last moment: between two of them others take the capacity, and pods go away.
-            waiting = self.state.unschedulable.get(uid)
+            waiting = self.state.waiting.unschedulable.get(uid)
             if waiting is None or waiting.kind in without_capacity:
                 continue
             if not await self.has_capacity(waiting, time_slice):
                 without_capacity.add(waiting.kind)
-            elif uid in self.state.unschedulable and not self.state.obstacle:
+            elif uid in self.state.waiting.unschedulable and not self.state.charge.obstacle:
                 # While it was looked at, this process may have ceased to lead.
                 nomination = self.state.nominations.find(uid)
                 await self.requeue(waiting, nomination.node if nomination else "")
                 await self.clocks.sleep(PAUSE_S)
-                if self.state.capacity_freed.is_set():
+                if self.state.waiting.capacity_freed.is_set():
                     # More came meanwhile: again from the oldest on, also for those that did not fit until now.
                     return
             await time_slice.yield_if_over()
@@ -110,7 +111,7 @@ class PodRequeuer:
 
         One that was woken in vain is the last: it would keep others from their turn.
         """
-        waiting = self.state.unschedulable
+        waiting = self.state.waiting.unschedulable
         nominated = [one.uid for one in self.state.nominations if one.uid in waiting]
         return list(dict.fromkeys((*nominated, *waiting)))
 
@@ -139,8 +140,10 @@ class PodRequeuer:
         """
         attempt = self.state.groups.find(pod)
         uids = attempt.given_back if attempt is not None else ()
-        others = [self.state.pods[uid] for uid in uids if uid in self.state.pods and uid != pod.metadata.uid]
-        return [self.state.read_demands(one) for one in others]
+        others = [
+            self.state.shown.pods[uid] for uid in uids if uid in self.state.shown.pods and uid != pod.metadata.uid
+        ]
+        return [self.state.settings.read_demands(one) for one in others]
 
     async def requeue(self, waiting: UnschedulablePod, node: str = "") -> None:
         """Put a pod back into the queue, and have kube-scheduler ask a node first where one is named."""
@@ -148,7 +151,7 @@ class PodRequeuer:
         await self._wake(waiting, node)
 
     def _begin(self, waiting: UnschedulablePod) -> None:
-        self.state.note_woken(waiting)
+        self.state.waiting.note_woken(waiting)
         self.state.groups.note_woken(waiting.pod)
 
     async def _wake(self, waiting: UnschedulablePod, node: str) -> None:
@@ -161,11 +164,11 @@ class PodRequeuer:
         if node:
             body["status"] = {"nominatedNodeName": node}
         try:
-            await patch_same(self.client, PODS, pod, body, subresource="status" if node else "")
+            await patch_pod(self.client, pod, body, subresource="status" if node else "")
         except ApiError as error:
             is_open = error.outcome_unknown or isinstance(error, ConflictError)
             follows = "is tried again" if is_open else "waits for kube-scheduler's next try"
             _log.warning("pod not woken", pod=pod.full_name, follows=follows, cause=str(error))
             if is_open:
-                self.state.note_not_woken(waiting)
+                self.state.waiting.note_not_woken(waiting)
                 self.failed.set()

@@ -4,6 +4,7 @@ What cannot be read closes, never opens (trust T-11). Nothing but a pod that is 
 """
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 import structlog
 
@@ -42,6 +43,9 @@ class _AskingPod(KubeStruct, frozen=True):
     spec: _Asking = _Asking()
 
 
+_Part = TypeVar("_Part")
+
+
 class UnreadablePods:
     """Closes and opens cards on behalf of pods; a pod is its own holder, by its UID."""
 
@@ -61,17 +65,19 @@ class UnreadablePods:
         uid = found.metadata.uid
         if not uid or self._state.cluster.ledger.find(uid) is not None:
             return
-        known = self._state.pods.get(uid)
-        node = _read_node(found) or (known.spec.node_name if known else "")
+        known = self._state.shown.pods.get(uid)
+        placed, phased = _read(found, _PlacedPod), _read(found, _PhasedPod)
+        node = (placed and placed.spec.node_name) or (known.spec.node_name if known else "")
         if not node:
             return
-        cards = None if _is_over(found) else self._read_asked(found)
+        is_over = phased is not None and phased.status.phase in {"Succeeded", "Failed"}
+        cards = None if is_over else self._read_asked(found)
         if cards is None:
             self._state.reopen(uid)
             return
         pod = Pod(metadata=found.metadata, spec=PodSpec(node_name=node))
-        self._state.pods[uid] = pod
-        self._state.note_not_waiting(uid)
+        self._state.shown.pods[uid] = pod
+        self._state.waiting.drop(uid)
         self._close(pod, f"it cannot be read: {found.why}", cards)
 
     def _close(self, pod: Pod, cause: str, cards: Mapping[str, frozenset[str]]) -> None:
@@ -81,26 +87,19 @@ class UnreadablePods:
 
     def _read_asked(self, found: Unreadable) -> Mapping[str, frozenset[str]] | None:
         """Return the vendors of which a pod may hold cards, all where that cannot be told, None for none."""
-        try:
-            asking = decode(found.raw, _AskingPod).spec
-        except BAD_JSON:
+        asking = _read(found, _AskingPod)
+        if asking is None:
             return EVERY_CARD
-        pod = Pod(spec=PodSpec(containers=asking.containers, init_containers=asking.init_containers))
+        pod = Pod(spec=PodSpec(containers=asking.spec.containers, init_containers=asking.spec.init_containers))
         catalog = self._state.settings.catalog
         return {
             one.word: frozenset[str]() for one in catalog.concerned(pod.all_containers) if may_hold(pod, one)
         } or None
 
 
-def _read_node(found: Unreadable) -> str:
+def _read(found: Unreadable, part: type[_Part]) -> _Part | None:
+    """Read a part of a pod; None where that cannot be read either."""
     try:
-        return decode(found.raw, _PlacedPod).spec.node_name
+        return decode(found.raw, part)
     except BAD_JSON:
-        return ""
-
-
-def _is_over(found: Unreadable) -> bool:
-    try:
-        return decode(found.raw, _PhasedPod).status.phase in {"Succeeded", "Failed"}
-    except BAD_JSON:
-        return False
+        return None

@@ -24,7 +24,7 @@ class Watchdog:
 
     def check(self, pod: Pod) -> None:
         """Look at a pod before it is remembered."""
-        known = self._state.pods.get(pod.metadata.uid)
+        known = self._state.shown.pods.get(pod.metadata.uid)
         if known is None and not pod.spec.node_name:
             self._check_new(pod)
         elif pod.spec.node_name and not (known and known.spec.node_name):
@@ -36,7 +36,7 @@ class Watchdog:
             _log.warning("a pod with cards came without the webhook's changes", pod=pod.full_name)
 
     def _check_bound(self, pod: Pod) -> None:
-        if not self._state.is_in_charge or VGPU_NODE not in pod.annotations:
+        if not self._state.charge.is_ours or VGPU_NODE not in pod.annotations:
             return
         held = self._state.cluster.ledger.find(pod.metadata.uid)
         if held is None or held.node != pod.spec.node_name:

@@ -3,10 +3,12 @@
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import partial
 
 import structlog
 
 from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim
+from gpuloom.engine.state.ledger import Reservation
 from gpuloom.engine.state.nominations import Nomination
 from gpuloom.kube import (
     PODS,
@@ -20,6 +22,8 @@ from gpuloom.kube import (
     TooManyRequestsError,
 )
 from gpuloom.kube.eviction import evict
+from gpuloom.kube.recorder import Subject
+from gpuloom.scheduler.bounded import Bounded
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.wire.words import encode_time
 
@@ -37,9 +41,6 @@ class EvictionOutcome(Enum):
     FAILED = "failed"
 
 
-_Ask = Callable[[PotentialVictim, Nomination, Callable[[], None]], Awaitable[None]]
-
-
 @dataclass(slots=True)
 class Evictor:
     """Evicts pods, none of them twice. ``evicted`` holds the UIDs of those that were asked, oldest first."""
@@ -47,7 +48,7 @@ class Evictor:
     client: KubeClient
     recorder: EventRecorder
     clocks: Clocks
-    evicted: dict[str, None] = field(default_factory=dict)
+    evicted: Bounded[str, None] = field(default_factory=lambda: Bounded(MOST_EVICTED))
 
     async def evict(
         self, victim: PotentialVictim, nomination: Nomination, recheck: Callable[[], None], *, may_break: bool = False
@@ -60,20 +61,19 @@ class Evictor:
             return EvictionOutcome.GONE
         outcome = EvictionOutcome.FORBIDDEN
         # Of several budgets the Eviction API knows no answer.
+        held = victim.reservation
         if not (may_break and len(victim.budgets) > 1):
-            outcome = await self._ask(self._evict, victim, nomination, recheck)
+            outcome = await self._ask(partial(self._evict, held, recheck), held, nomination)
         if outcome is EvictionOutcome.FORBIDDEN and may_break:
-            outcome = await self._ask(self._delete, victim, nomination, recheck)
+            outcome = await self._ask(partial(self._delete, held, nomination, recheck), held, nomination)
         return outcome
 
     async def _ask(
-        self, ask: _Ask, victim: PotentialVictim, nomination: Nomination, recheck: Callable[[], None]
+        self, ask: Callable[[], Awaitable[None]], held: Reservation, nomination: Nomination
     ) -> EvictionOutcome:
-        held = victim.reservation
-        outcome = EvictionOutcome.FAILED
         for pause_s in (*_PAUSES_S, None):
             try:
-                await ask(victim, nomination, recheck)
+                await ask()
             except (NotFoundError, ConflictError):
                 return EvictionOutcome.GONE
             except ApiError as error:
@@ -81,15 +81,14 @@ class Evictor:
                     return EvictionOutcome.FORBIDDEN
                 _log.warning("pod not evicted", pod=held.full_name, node=held.node, cause=str(error))
                 if not error.outcome_unknown or pause_s is None:
-                    return outcome
+                    return EvictionOutcome.FAILED
                 await self.clocks.sleep(pause_s)
             else:
                 break
-        self._note(victim, nomination)
+        self._note(held, nomination)
         return EvictionOutcome.LEAVES
 
-    async def _evict(self, victim: PotentialVictim, _nomination: Nomination, recheck: Callable[[], None]) -> None:
-        held = victim.reservation
+    async def _evict(self, held: Reservation, recheck: Callable[[], None]) -> None:
         await evict(
             self.client,
             namespace=held.namespace,
@@ -99,9 +98,8 @@ class Evictor:
             recheck=recheck,
         )
 
-    async def _delete(self, victim: PotentialVictim, nomination: Nomination, recheck: Callable[[], None]) -> None:
+    async def _delete(self, held: Reservation, nomination: Nomination, recheck: Callable[[], None]) -> None:
         """Say why in the pod's status, as kube-scheduler does, and delete it."""
-        held = victim.reservation
         condition = {
             "type": "DisruptionTarget",
             "status": "True",
@@ -133,21 +131,12 @@ class Evictor:
             recheck=recheck,
         )
 
-    def _note(self, victim: PotentialVictim, nomination: Nomination) -> None:
-        held = victim.reservation
-        self.evicted[held.uid] = None
-        if len(self.evicted) > MOST_EVICTED:
-            del self.evicted[next(iter(self.evicted))]
+    def _note(self, held: Reservation, nomination: Nomination) -> None:
+        self.evicted.put(held.uid, None)
         _log.info("pod evicted", pod=held.full_name, node=held.node, room_for=nomination.full_name)
-        self.recorder.record(
-            kind="Pod",
-            namespace=held.namespace,
-            name=held.name,
-            uid=held.uid,
-            type="Normal",
-            reason="Preempted",
-            message=_tell(nomination)[0].upper() + _tell(nomination)[1:],
-        )
+        told = _tell(nomination)
+        pod = Subject("Pod", held.namespace, held.name, held.uid)
+        self.recorder.record(pod, "Normal", "Preempted", told[0].upper() + told[1:])
 
 
 def _tell(nomination: Nomination) -> str:

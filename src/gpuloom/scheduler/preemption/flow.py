@@ -13,11 +13,12 @@ from gpuloom.engine.hostfit.filters import refuse_host
 from gpuloom.engine.hostfit.usage import NodeUsage
 from gpuloom.engine.planning.preemption.victims import PreemptionPlan
 from gpuloom.engine.state.nominations import Nomination
-from gpuloom.kube import PODS, ApiError, EventRecorder, KubeClient
-from gpuloom.kube.annotations import patch_same
+from gpuloom.kube import ApiError, EventRecorder, KubeClient
+from gpuloom.kube.annotations import patch_pod
 from gpuloom.kube.podevents import record
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.observer import ProcessObserver
+from gpuloom.scheduler.leadership.charge import StoppedError
+from gpuloom.scheduler.observer import NOBODY, ProcessObserver
 from gpuloom.scheduler.preemption.attempts import PreemptionAttempt, PreemptionAttempts
 from gpuloom.scheduler.preemption.counts import PreemptionCounts
 from gpuloom.scheduler.preemption.evicting import EvictionOutcome, Evictor
@@ -41,10 +42,6 @@ MOST_RETRIES = 8
 _log = structlog.get_logger(__name__)
 
 
-class _StoppedError(Exception):
-    """Nothing may be written for a nomination any more."""
-
-
 @dataclass(slots=True)
 class PreemptionFlow:
     """Makes room. ``counts`` says what became of it; nobody is evicted before all ``budgets`` are known."""
@@ -54,8 +51,8 @@ class PreemptionFlow:
     attempts: PreemptionAttempts
     recorder: EventRecorder
     clocks: Clocks
-    budgets: BudgetHandler | None
-    observer: ProcessObserver | None = None
+    budgets: BudgetHandler
+    observer: ProcessObserver = NOBODY
     counts: PreemptionCounts = field(default_factory=PreemptionCounts)
     refused: RefusedEvictions = field(init=False)
     evictor: Evictor = field(init=False)
@@ -79,7 +76,7 @@ class PreemptionFlow:
         """Make room until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._follow_ends(tasks))
-            tasks.create_task(self._sweep())
+            tasks.create_task(self.clocks.every(PERIOD_S, self._sweep))
             tasks.create_task(self._follow_choices(tasks))
             while True:
                 await self.clocks.wait(self.attempts.changed, self._pause_s())
@@ -99,7 +96,7 @@ class PreemptionFlow:
         Those that are nominated count for pods of their priority and below: a more important one never waits until
         the victims of others have ended, which may take as long as these like.
         """
-        if self.budgets is None or not self.budgets.is_listed or not self.state.is_in_charge:
+        if not (self.budgets.is_listed and self.state.charge.is_ours):
             return inf
         return self.state.nominations.least_with_fewer(self.state.settings.preemption_most_plans)
 
@@ -140,8 +137,7 @@ class PreemptionFlow:
         nomination = nominate(self.state, uid, node, self.clocks.unix, victims)
         if nomination is None:
             return None
-        if self.observer is not None:
-            self.observer.on_nominated(nomination)
+        self.observer.on_nominated(nomination)
         for other in self._find_below(node, nomination.priority):
             if not self.state.decider.would_fit(other):
                 self._end(other, "superseded")
@@ -159,13 +155,13 @@ class PreemptionFlow:
             promised.changed.clear()
             for uid, node in list(promised.chosen.items()):
                 victims = promised.take(uid)
-                if self.state.is_in_charge and (nomination := self._put(uid, node, victims, self.clocks.monotonic())):
+                if self.state.charge.is_ours and (nomination := self._put(uid, node, victims, self.clocks.monotonic())):
                     self.attempts.drop(uid)
                     tasks.create_task(self._write_chosen(nomination))
 
     async def _write_chosen(self, nomination: Nomination) -> None:
-        pod = self.state.pods.get(nomination.uid)
-        with suppress(_StoppedError):
+        pod = self.state.shown.pods.get(nomination.uid)
+        with suppress(StoppedError):
             if pod is not None:
                 await self._write(pod, nomination, self._make_recheck(nomination))
 
@@ -173,7 +169,7 @@ class PreemptionFlow:
         """Write the nomination on the pod, then ask the victims to leave."""
         try:
             cause = await self._write_and_evict(plan, nomination, self._make_recheck(nomination))
-        except _StoppedError:
+        except StoppedError:
             return
         if cause is not None:
             # First, so that the Filter that follows the end of a nomination does not try again at once.
@@ -181,20 +177,20 @@ class PreemptionFlow:
             self._end(nomination, cause.value)
 
     def _make_recheck(self, nomination: Nomination) -> Callable[[], None]:
-        """Make what raises _StoppedError when nothing may be written for a nomination any more."""
+        """Make what raises StoppedError when nothing may be written for a nomination any more."""
 
         def recheck() -> None:
-            state = self.state
-            has_room = state.cluster.ledger.find(nomination.uid) is not None
-            if has_room or not state.is_in_charge or state.nominations.find(nomination.uid) is not nomination:
-                raise _StoppedError
+            self.state.charge.check()
+            has_room = self.state.cluster.ledger.find(nomination.uid) is not None
+            if has_room or self.state.nominations.find(nomination.uid) is not nomination:
+                raise StoppedError
 
         return recheck
 
     async def _write_and_evict(
         self, plan: PreemptionPlan, nomination: Nomination, recheck: Callable[[], None]
     ) -> DropCause | None:
-        pod = self.state.pods.get(nomination.uid)
+        pod = self.state.shown.pods.get(nomination.uid)
         if pod is None or not await self._write(pod, nomination, recheck):
             return DropCause.UNWRITTEN
         count = len(plan.victims)
@@ -214,7 +210,7 @@ class PreemptionFlow:
     async def _write(self, pod: Pod, nomination: Nomination, recheck: Callable[[], None]) -> bool:
         text = encode_nomination(nomination.node, self.clocks.now())
         try:
-            await patch_same(self.client, PODS, pod, _annotate(text), recheck)
+            await patch_pod(self.client, pod, _annotate(text), recheck)
         except ApiError as error:
             _log.warning("nomination not written", pod=pod.full_name, node=nomination.node, cause=str(error))
             return False
@@ -224,17 +220,16 @@ class PreemptionFlow:
         """End a nomination that no call and no watch has ended."""
         if self.state.nominations.find(nomination.uid) is not nomination:
             return
-        self.state.end_nomination(nomination.uid, cause)
-        if self.observer is not None:
-            self.observer.on_nomination_ended(nomination.uid)
+        self.state.nominations.end(nomination.uid, cause)
+        self.observer.on_nomination_ended(nomination.uid)
 
     async def _follow_ends(self, tasks: asyncio.TaskGroup) -> None:
         """Count nominations that are over, and take the annotation off pods that still wait."""
         while True:
-            await self.state.nominations_changed.wait()
-            self.state.nominations_changed.clear()
-            while self.state.nominations_ended:
-                end = self.state.nominations_ended.popleft()
+            await self.state.nominations.changed.wait()
+            self.state.nominations.changed.clear()
+            while self.state.nominations.ended:
+                end = self.state.nominations.ended.popleft()
                 self.counts.ended[end.cause] += 1
                 refused_at = self._refused_at.pop(end.nomination.uid, None)
                 if end.cause == "bound" and refused_at is not None:
@@ -246,30 +241,29 @@ class PreemptionFlow:
 
     async def _clear(self, nomination: Nomination) -> None:
         def recheck() -> None:
-            if not self.state.is_in_charge or self.state.nominations.find(nomination.uid) is not None:
-                raise _StoppedError
+            self.state.charge.check()
+            if self.state.nominations.find(nomination.uid) is not None:
+                raise StoppedError
 
-        pod = self.state.pods.get(nomination.uid)
+        pod = self.state.shown.pods.get(nomination.uid)
         if pod is None or pod.spec.node_name:
             return
         try:
-            await patch_same(self.client, PODS, pod, _annotate(None), recheck)
-        except _StoppedError:
+            await patch_pod(self.client, pod, _annotate(None), recheck)
+        except StoppedError:
             return
         except ApiError as error:
             _log.warning("nomination not taken off", pod=nomination.full_name, cause=str(error))
 
     async def _sweep(self) -> None:
-        while True:
-            await self.clocks.sleep(PERIOD_S)
-            if self.state.is_in_charge:
-                await self.finder.prepare()
-            time_slice = TimeSlice()
-            for nomination in self.state.nominations:
-                is_current = self.state.nominations.find(nomination.uid) is nomination
-                if is_current and self.state.is_in_charge and (cause := self._find_end(nomination)):
-                    self._end(nomination, cause)
-                await time_slice.yield_if_over()
+        if self.state.charge.is_ours:
+            await self.finder.prepare()
+        time_slice = TimeSlice()
+        for nomination in self.state.nominations:
+            is_current = self.state.nominations.find(nomination.uid) is nomination
+            if is_current and self.state.charge.is_ours and (cause := self._find_end(nomination)):
+                self._end(nomination, cause)
+            await time_slice.yield_if_over()
 
     def _find_end(self, nomination: Nomination) -> str:
         """Why a nomination is over, empty when it is not."""
@@ -279,11 +273,11 @@ class PreemptionFlow:
         if state.cluster.ledger.find(nomination.uid) is not None:
             # Its Filter has given it a node, and Bind is to come.
             return ""
-        node, pod = state.nodes.get(nomination.node), state.pods.get(nomination.uid)
+        node, pod = state.shown.nodes.get(nomination.node), state.shown.pods.get(nomination.uid)
         if node is None:
             return "node"
         if isinstance(pod, HostPod):
-            demand = read_host_demand(pod, state.hosts.ignored)
+            demand = read_host_demand(pod, state.shown.hosts.ignored)
             if refuse_host(node, self._imagine_usage(nomination), demand):
                 return "node"
         if not state.decider.would_fit(nomination):
@@ -292,7 +286,7 @@ class PreemptionFlow:
 
     def _is_unclaimed(self, nomination: Nomination) -> bool:
         """Tell whether a pod's room has been free for a while, and no Filter of the pod has come since."""
-        uid, now, since = nomination.uid, self.clocks.monotonic(), self.state.unclaimed_since
+        uid, now, since = nomination.uid, self.clocks.monotonic(), self.state.nominations.unclaimed_since
         if self._has_own_room(nomination):
             return now - since.setdefault(uid, now) > UNCLAIMED_S
         since.pop(uid, None)
@@ -300,13 +294,13 @@ class PreemptionFlow:
 
     def _has_own_room(self, nomination: Nomination) -> bool:
         """Tell whether a pod's node takes it now, and all have left that are to leave it."""
-        if not nomination.victims.isdisjoint(self.state.hosts.on(nomination.node).pods):
+        if not nomination.victims.isdisjoint(self.state.shown.hosts.on(nomination.node).pods):
             return False
         return self.state.decider.takes(nomination.demands, nomination.node, nomination.priority)
 
     def _imagine_usage(self, nomination: Nomination) -> NodeUsage:
         """Return what pods take of a node beside cards once those have left that are to leave."""
-        usage = self.state.hosts.on(nomination.node)
+        usage = self.state.shown.hosts.on(nomination.node)
         left = nomination.victims & usage.pods.keys()
         if left:
             usage = usage.copy()

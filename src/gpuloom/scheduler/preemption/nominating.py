@@ -26,11 +26,11 @@ def nominate(
     state: SchedulerState, uid: str, node: str, since: int, victims: frozenset[str] = frozenset()
 ) -> Nomination | None:
     """Nominate a pod that the watch has shown and that waits; None where there is no such pod."""
-    pod = state.pods.get(uid)
+    pod = state.shown.pods.get(uid)
     if pod is None or pod.spec.node_name or pod.is_terminating or pod.is_over:
         return None
     try:
-        demands = state.read_demands(pod)
+        demands = state.settings.read_demands(pod)
     except PolicyError:
         return None
     if not demands:
@@ -46,10 +46,10 @@ def adopt_nominations(state: SchedulerState, now: int) -> None:
     now  Unix seconds
     """
     for known in list(state.nominations):
-        state.end_nomination(known.uid, "term")
+        state.nominations.end(known.uid, "term")
     if state.settings.preemption == "off":
         return
-    for nomination in take_written(state, state.pods.values(), now):
+    for nomination in take_written(state, state.shown.pods.values(), now):
         _log.info("nomination taken over", pod=nomination.full_name, node=nomination.node)
 
 

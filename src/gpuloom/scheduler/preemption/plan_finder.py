@@ -73,10 +73,14 @@ class PlanFinder:
 
     async def find(self, attempt: PreemptionAttempt) -> PreemptionPlan | DropCause:
         """Find who has to leave which node; what is returned holds as long as the caller does not await."""
-        pod = self.state.pods.get(attempt.uid)
-        if not isinstance(pod, HostPod) or not self._is_as_shown(attempt, pod) or not self.state.hosts.is_complete:
+        pod = self.state.shown.pods.get(attempt.uid)
+        if (
+            not isinstance(pod, HostPod)
+            or not self._is_as_shown(attempt, pod)
+            or not self.state.shown.hosts.is_complete
+        ):
             return DropCause.NOT_SEEN
-        time_slice, host_demand = TimeSlice(), read_host_demand(pod, self.state.hosts.ignored)
+        time_slice, host_demand = TimeSlice(), read_host_demand(pod, self.state.shown.hosts.ignored)
         if (beside := await time_slice.finish(self._find_room_beside(attempt, host_demand))) is not None:
             return beside
         closed = await self._find_closed(attempt, host_demand, time_slice)
@@ -96,19 +100,19 @@ class PlanFinder:
         if not pod.may_preempt or pod.priority != attempt.priority:
             return False
         try:
-            return self.state.read_demands(pod) == attempt.demands
+            return self.state.settings.read_demands(pod) == attempt.demands
         except PolicyError:
             return False
 
     async def _plan(
         self, attempt: PreemptionAttempt, undecided: frozenset[str], time_slice: TimeSlice
     ) -> PreemptionPlan | None:
-        kept, nodes = self._find_kept(attempt) | undecided, self.state.nodes
+        kept, nodes = self._find_kept(attempt) | undecided, self.state.shown.nodes
         candidates = [name for name in attempt.names.all() if name in nodes and name not in kept]
         planner = PreemptionPlanner(
             self.state.pod_scheduler,
             self.look_up,
-            self.state.budgets.allowed,
+            self.state.shown.budgets.allowed,
             self.strict,
             self.find_leaving(),
             self.index,
@@ -122,14 +126,14 @@ class PlanFinder:
         """Ask again, in one turn of the loop: planning took a while, and meanwhile a node may have got room."""
         state, preemptor = self.state, Preemptor(attempt.demands, attempt.priority)
         kept = self._find_kept(attempt) | self._find_undecided()
-        is_open = plan.node in state.nodes and plan.node not in kept
+        is_open = plan.node in state.shown.nodes and plan.node not in kept
         leaving = self.find_leaving()
         may_leave = all(self.look_up(one.reservation) == one and one.uid not in leaving for one in plan.victims)
-        breaking, _ = split_by_budget(plan.victims, state.budgets.allowed)
+        breaking, _ = split_by_budget(plan.victims, state.shown.budgets.allowed)
         may_leave = may_leave and {one.uid for one in breaking} <= plan.breaking
         if not (is_open and may_leave and {one.uid for one in plan.leaving} <= leaving):
             return DropCause.CHANGED
-        if refuse_host(state.nodes[plan.node], state.hosts.on(plan.node), host_demand):
+        if refuse_host(state.shown.nodes[plan.node], state.shown.hosts.on(plan.node), host_demand):
             return DropCause.CHANGED
         if (beside := run_to_end(self._find_room_beside(attempt, host_demand))) is not None:
             return beside
@@ -143,7 +147,7 @@ class PlanFinder:
 
     def look_up(self, held: Reservation) -> PotentialVictim:
         """Return what is known of a pod that holds cards."""
-        budgets = self.state.budgets.protecting(held.namespace, held.name, self._find_labels(held.uid))
+        budgets = self.state.shown.budgets.protecting(held.namespace, held.name, self._find_labels(held.uid))
         if held.uid in self.refused or len(budgets) > 1:
             budgets = (*budgets, _FORBIDDEN)
         return PotentialVictim(
@@ -156,15 +160,15 @@ class PlanFinder:
 
     def _find_labels(self, uid: str) -> Mapping[str, str]:
         """Return a pod's labels: those of bound ones are kept apart, because these are trimmed."""
-        known = self.state.pods.get(uid)
-        return self.state.victim_labels.get(uid, {} if known is None else known.labels)
+        known = self.state.shown.pods.get(uid)
+        return self.state.shown.victim_labels.get(uid, {} if known is None else known.labels)
 
     def _is_too_young(self, held: Reservation) -> bool:
         return is_too_young(held, self.state.settings.preemption_min_age_s, self.clocks.unix)
 
     def _tell_why_none(self) -> DropCause:
         """Say why there is no plan, as far as time may change that."""
-        if self.refused or (self.strict and self.state.budgets.allowed):
+        if self.refused or (self.strict and self.state.shown.budgets.allowed):
             return DropCause.BUDGET
         has_age = self.state.settings.preemption_min_age_s > 0
         return (
@@ -175,22 +179,24 @@ class PlanFinder:
 
     def find_leaving(self) -> frozenset[str]:
         """Return the pods that end already and soon, those too that were asked and not seen to end yet."""
-        ledger, ending = self.state.cluster.ledger, self.state.terminating
+        ledger, ending = self.state.cluster.ledger, self.state.shown.terminating
         asked = (uid for uid in self.evicted if uid not in ending and ledger.find(uid) is not None)
-        return frozenset((*self.state.find_ending(self.clocks.monotonic()), *asked))
+        return frozenset((*self.state.shown.find_ending(self.clocks.monotonic()), *asked))
 
     def _waits_for_slow(self, node: str) -> bool:
         """Tell whether a pod on a node is being deleted so long that nobody is to wait for it."""
         on_node = {held.uid for held in self.state.cluster.ledger.on_node(node)}
-        return not on_node.isdisjoint(self.state.terminating.keys() - self.state.find_ending(self.clocks.monotonic()))
+        return not on_node.isdisjoint(
+            self.state.shown.terminating.keys() - self.state.shown.find_ending(self.clocks.monotonic())
+        )
 
     def _can_be_evicted(self, uid: str) -> bool:
         """Whether the API server knows the pod, and deleting it there ends it.
 
         Static pods are their kubelet's, and one that is being deleted ends no sooner.
         """
-        known = self.state.pods.get(uid)
-        return known is not None and not known.is_static and uid not in self.state.terminating
+        known = self.state.shown.pods.get(uid)
+        return known is not None and not known.is_static and uid not in self.state.shown.terminating
 
     async def _find_closed(
         self, attempt: PreemptionAttempt, host_demand: HostDemand, time_slice: TimeSlice
@@ -215,7 +221,7 @@ class PlanFinder:
         offered, decider = frozenset(attempt.names.all()), self.state.decider
         for node in sorted(self._find_kept(attempt)):
             yield
-            if not (node in self.state.nodes and self._takes(node, host_demand, offered)):
+            if not (node in self.state.shown.nodes and self._takes(node, host_demand, offered)):
                 continue
             if decider.takes(attempt.demands, node, attempt.priority):
                 return DropCause.ROOM
@@ -236,7 +242,7 @@ class PlanFinder:
         """Tell whether a node would take the pod, cards apart."""
         if host_demand.unjudged and name not in offered:
             return False
-        return takes_beside_cards(self.state, name, host_demand)
+        return takes_beside_cards(self.state.shown, name, host_demand)
 
     def _find_kept(self, attempt: PreemptionAttempt) -> frozenset[str]:
         """Return where room is being made for pods that go before this one: one plan a node at a time."""

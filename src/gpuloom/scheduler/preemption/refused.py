@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from gpuloom.scheduler.bounded import Bounded
+
 REMEMBERED_S = 30.0
 MOST_REMEMBERED = 1024
 
@@ -12,14 +14,11 @@ class RefusedEvictions:
     """UIDs of such pods. ``clock`` gives monotonic seconds."""
 
     clock: Callable[[], float]
-    _until: dict[str, float] = field(default_factory=dict)
+    _until: Bounded[str, float] = field(default_factory=lambda: Bounded(MOST_REMEMBERED))
 
     def note(self, uid: str) -> None:
         """Take that a budget forbids to evict a pod now."""
-        self._until.pop(uid, None)
-        self._until[uid] = self.clock() + REMEMBERED_S
-        if len(self._until) > MOST_REMEMBERED:
-            del self._until[next(iter(self._until))]
+        self._until.put(uid, self.clock() + REMEMBERED_S)
 
     def __contains__(self, uid: str) -> bool:
         return self._until.get(uid, 0.0) > self.clock()

@@ -32,7 +32,7 @@ class PreemptVerb:
     state: SchedulerState
     attempts: PreemptionAttempts
     finder: PlanFinder
-    budgets: BudgetHandler | None
+    budgets: BudgetHandler
 
     async def preempt(self, args: PreemptionArgs) -> Mapping[str, NodeVictims]:
         """Return the nodes on which the pod fits, and all who have to leave each of them.
@@ -44,7 +44,7 @@ class PreemptVerb:
             raise PreemptError("extender args missing pod")
         self._check()
         try:
-            demands = self.state.read_demands(pod)
+            demands = self.state.settings.read_demands(pod)
         except PolicyError as error:
             raise PreemptError(f"pod {pod.full_name}: {error}") from error
         if not demands:
@@ -54,7 +54,7 @@ class PreemptVerb:
         planner = PreemptionPlanner(
             self.state.pod_scheduler,
             self._look_up,
-            self.state.budgets.allowed,
+            self.state.shown.budgets.allowed,
             self.finder.strict,
             self.finder.find_leaving(),
         )
@@ -84,7 +84,7 @@ class PreemptVerb:
     def _join(self, theirs: NodeVictims, plan: PreemptionPlan) -> NodeVictims:
         """Return all victims on a node; kube-scheduler takes the first for the most important."""
         ours = {one.uid: one.priority for one in plan.victims}
-        on_node = self.state.hosts.on(plan.node).pods
+        on_node = self.state.shown.hosts.on(plan.node).pods
         known = {uid: on_node[uid].priority for uid in theirs.uids if uid in on_node}
         uids = sorted((*theirs.uids, *ours), key=lambda uid: ours.get(uid, known.get(uid, 0)), reverse=True)
         return NodeVictims(tuple(uids), theirs.violations + plan.broken)
@@ -93,7 +93,7 @@ class PreemptVerb:
         """Return what is known of a pod that holds cards: kube-scheduler can evict only pods that it knows as bound."""
         one = self.finder.look_up(held)
         has_started = held.status is ReservationStatus.CONFIRMED
-        may_add = self.attempts.is_on and self.budgets is not None and self.budgets.is_listed
+        may_add = self.attempts.is_on and self.budgets.is_listed
         return replace(one, may_leave=one.may_leave and has_started and may_add)
 
     def _is_current(self, plan: PreemptionPlan) -> bool:
@@ -102,8 +102,8 @@ class PreemptVerb:
         return all(ledger.find(one.uid) is one.reservation for one in plan.victims)
 
     def _is_known(self, node: str) -> bool:
-        return node in self.state.nodes and self.state.cluster.has(node)
+        return node in self.state.shown.nodes and self.state.cluster.has(node)
 
     def _check(self) -> None:
-        if objection := self.state.objection:
+        if objection := self.state.charge.objection:
             raise PreemptError(objection)

@@ -47,7 +47,7 @@ class Explainer:
         result = answer["result"]
         if result["Error"]:
             return [title, f"  no decision: {result['Error']}"]
-        if self._pod is None or not self._state.asks_for_cards(self._pod):
+        if self._pod is None or not self._state.settings.asks_for_cards(self._pod):
             return [title, "  asks for no card: every node may take it"]
         told = self._describe_answer(answer) if self._explanation is None else tell_explanation(self._explanation)
         held = self._state.cluster.ledger.find(self._pod.metadata.uid)
@@ -56,11 +56,11 @@ class Explainer:
 
     def _is_open(self, pod: Pod) -> bool:
         """Whether the pod holds nothing yet: an explanation would tell of that instead."""
-        return self._state.asks_for_cards(pod) and self._state.cluster.ledger.find(pod.metadata.uid) is None
+        return self._state.settings.asks_for_cards(pod) and self._state.cluster.ledger.find(pod.metadata.uid) is None
 
     def _explain(self, pod: Pod, names: list[str]) -> Explanation | None:
         try:
-            demands = self._state.read_demands(pod)
+            demands = self._state.settings.read_demands(pod)
         except PolicyError:
             return None
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, tzinfo
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 from zoneinfo import ZoneInfo
 
@@ -100,20 +100,14 @@ def _reader_of(hint: Any) -> Callable[[Any], Any]:
     if hint in {int, float}:
         return cast(Callable[[Any], Any], hint)
     if get_origin(hint) is Literal:
-        return _WordReader(get_args(hint))
+        return partial(_read_word, get_args(hint))
     return _read_text
 
 
-class _WordReader:
-    """Reads one of a few words."""
-
-    def __init__(self, words: tuple[str, ...]) -> None:
-        self._words = words
-
-    def __call__(self, value: Any) -> str:
-        if value not in self._words:
-            raise ValueError(f"{value!r} is not one of {', '.join(self._words)}")
-        return str(value)
+def _read_word(words: tuple[str, ...], value: Any) -> str:
+    if value not in words:
+        raise ValueError(f"{value!r} is not one of {', '.join(words)}")
+    return str(value)
 
 
 def _read_text(value: Any) -> str:

@@ -6,11 +6,10 @@ A context variable tells writes of different calls apart: every Bind runs in a t
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, Literal
-
-import msgspec
+from typing import Any
 
 from gpuloom.kube import PODS, ApiError, EventRecorder, KubeClient, Message, Resource
+from gpuloom.kube.recorder import EventKind, Subject
 from gpuloom.kube.resources import T
 from gpuloom.kube.transport import go_on
 from gpuloom.scheduler.clocks import Clocks
@@ -66,12 +65,8 @@ class RecordingClient(KubeClient):
         body: Mapping[str, Any],
         *,
         namespace: str = "",
-        subresource: str = "",
-        uid: str = "",
-        resource_version: str = "",
-        timeout_s: float | None = None,
-        lists_by_key: bool = False,
         recheck: Callable[[], None] = go_on,
+        **options: Any,
     ) -> T:
         """Merge ``body`` into an object."""
         call = current_call.get()
@@ -80,23 +75,10 @@ class RecordingClient(KubeClient):
             recheck()
             if call is not None:
                 call.begin()
-                call.effects.patches.append(
-                    {"kind": resource.kind, "namespace": namespace, "name": name, "patch": msgspec.to_builtins(body)}
-                )
+                call.effects.note_patch(resource.kind, namespace, name, body)
 
         try:
-            return await super().patch(
-                resource,
-                name,
-                body,
-                namespace=namespace,
-                subresource=subresource,
-                uid=uid,
-                resource_version=resource_version,
-                timeout_s=timeout_s,
-                lists_by_key=lists_by_key,
-                recheck=note,
-            )
+            return await super().patch(resource, name, body, namespace=namespace, recheck=note, **options)
         except ApiError as error:
             _note_failure(call, resource.kind, namespace, name, error)
             raise
@@ -109,9 +91,8 @@ class RecordingClient(KubeClient):
         uid: str,
         node: str,
         annotations: Mapping[str, str],
-        labels: Mapping[str, str],
-        timeout_s: float | None = None,
         recheck: Callable[[], None] = go_on,
+        **options: Any,
     ) -> None:
         """Bind a pod."""
         call = current_call.get()
@@ -128,21 +109,14 @@ class RecordingClient(KubeClient):
                 uid=uid,
                 node=node,
                 annotations=annotations,
-                labels=labels,
-                timeout_s=timeout_s,
                 recheck=note,
+                **options,
             )
         except ApiError as error:
             _note_failure(call, PODS.kind, namespace, name, error)
             raise
         if call is not None:
-            call.effects.binding = {
-                "namespace": namespace,
-                "name": name,
-                "uid": uid,
-                "node": node,
-                "annotations": dict(annotations),
-            }
+            call.effects.note_binding(namespace, name, uid, node, annotations)
 
 
 def _note_failure(call: RecordedCall | None, kind: str, namespace: str, name: str, error: ApiError) -> None:
@@ -154,19 +128,9 @@ def _note_failure(call: RecordedCall | None, kind: str, namespace: str, name: st
 class RecordingEventRecorder(EventRecorder):
     """An event recorder that tells the current call what was said."""
 
-    def record(
-        self,
-        *,
-        kind: str,
-        namespace: str,
-        name: str,
-        uid: str,
-        type: Literal["Normal", "Warning"],  # noqa: A002 - the event's own word
-        reason: str,
-        message: Message,
-    ) -> None:
+    def record(self, subject: Subject, kind: EventKind, reason: str, message: Message) -> None:
         """Note an event."""
-        message = message if isinstance(message, str) else message()
+        text = message if isinstance(message, str) else message()
         if call := current_call.get():
-            call.effects.events.append({"type": type, "reason": reason, "message": message})
-        super().record(kind=kind, namespace=namespace, name=name, uid=uid, type=type, reason=reason, message=message)
+            call.effects.note_event(kind, reason, text)
+        super().record(subject, kind, reason, text)

@@ -121,7 +121,7 @@ class Player:
             case NominatedLine():
                 nominate(self.process.parts.state, line.uid, line.node, line.since, frozenset(line.victims))
             case NominationEndedLine():
-                self.process.parts.state.end_nomination(line.uid, "recorded")
+                self.process.parts.state.nominations.end(line.uid, "recorded")
             case OutlookLine():
                 self._look_ahead(line)
 
@@ -188,7 +188,7 @@ class Player:
     def _move(self, line: MovedLine) -> None:
         """Move a reservation as the Bind did whose line follows; what cannot move is for that Bind to say."""
         state = self.process.parts.state
-        pod, held = state.pods.get(line.uid), state.cluster.ledger.find(line.uid)
+        pod, held = state.shown.pods.get(line.uid), state.cluster.ledger.find(line.uid)
         if pod is not None and held is not None and held.node != line.node:
             with suppress(MoveRefusedError):
                 self.process.parts.mover.move(pod, held, line.node)
@@ -198,7 +198,7 @@ class Player:
         if line.why == GONE:
             state.remove_pod(line.uid, self._clock.monotonic())
             return
-        if line.why == GROUP and (pod := state.pods.get(line.uid)):
+        if line.why == GROUP and (pod := state.shown.pods.get(line.uid)):
             state.groups.note_given_back(pod)
         state.release(line.uid)
 

@@ -3,7 +3,7 @@
 Annotations of other programs stay out: kubectl, for one, keeps whole manifests in one of its own.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -99,22 +99,19 @@ class Projection:
             uid=metadata.uid,
             creation_timestamp=metadata.creation_timestamp,
             deletion_timestamp=metadata.deletion_timestamp,
-            labels=self._cut_labels(metadata.labels),
-            annotations=self._cut_annotations(metadata.annotations),
+            labels=_keep(metadata.labels, self._is_label_kept),
+            annotations=_keep(metadata.annotations, self._is_annotation_kept),
         )
 
-    def _cut_labels(self, labels: Mapping[str, str] | None) -> dict[str, str] | None:
-        if labels is None:
-            return None
-        return {key: value for key, value in labels.items() if key in self._labels or (key, value) == _PLUGIN}
+    def _is_label_kept(self, key: str, value: str) -> bool:
+        return key in self._labels or (key, value) == _PLUGIN
 
-    def _cut_annotations(self, annotations: Mapping[str, str] | None) -> dict[str, str] | None:
-        if annotations is None:
-            return None
-        return {key: value for key, value in annotations.items() if self._is_kept(key)}
-
-    def _is_kept(self, key: str) -> bool:
+    def _is_annotation_kept(self, key: str, _: str) -> bool:
         return key in self._keys or key.startswith(_PREFIXES) or key in self._owned
+
+
+def _keep(texts: Mapping[str, str] | None, is_kept: Callable[[str, str], bool]) -> dict[str, str] | None:
+    return None if texts is None else {key: value for key, value in texts.items() if is_kept(key, value)}
 
 
 def _cut_containers(containers: Iterable[Container] | None) -> list[Container] | None:

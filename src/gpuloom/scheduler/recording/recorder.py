@@ -13,7 +13,7 @@ from gpuloom.kube import LEASES, NODES, PODS, RESOURCE_QUOTAS
 from gpuloom.scheduler.bind.verb import BindError
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.filter.verb import FilterVerb
-from gpuloom.scheduler.observer import BindCall, FilterCall, PrioritizeCall, ReviewCall
+from gpuloom.scheduler.observer import BindCall, FilterCall, PrioritizeCall, ProcessObserver, ReviewCall
 from gpuloom.scheduler.pods.plugins import is_plugin
 from gpuloom.scheduler.recording import answers
 from gpuloom.scheduler.recording.calls import write_bind_args, write_filter_args, write_review
@@ -39,8 +39,10 @@ _Key = tuple[str, str, str, str]
 """Kind, namespace, name and UID: what has the name of something that is gone is not the same."""
 
 
-class ProcessRecorder:
+class ProcessRecorder(ProcessObserver):
     """Observes one process, and gives its lines to the writer of its recording."""
+
+    takes_lists = True
 
     def __init__(self, writer: RecordingWriter, state: SchedulerState, clocks: Clocks) -> None:
         self._writer = writer
@@ -175,7 +177,7 @@ class ProcessRecorder:
     def _concerns_us(self, pod: Pod) -> bool:
         state = self._state
         is_known = VGPU_NODE in pod.annotations or is_plugin(pod)
-        return is_known or state.asks_for_cards(pod) or state.mistyped.may_be(pod)
+        return is_known or state.settings.asks_for_cards(pod) or state.shown.mistyped.may_be(pod)
 
     @contextmanager
     def _calling(self) -> Iterator[RecordedCall]:

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 import msgspec
 
 from gpuloom.kube import PODS, ApiError, EventRecorder, KubeClient, Message, NotFoundError, Resource, UnreachableError
 from gpuloom.kube.errors import Status, error_of_status
+from gpuloom.kube.recorder import EventKind, Subject
 from gpuloom.kube.resources import T
 from gpuloom.kube.transport import go_on
 from gpuloom.wire.depth import BAD_JSON, decode
@@ -24,9 +25,25 @@ class Effects:
     binding: dict[str, Any] | None = None
     events: list[dict[str, str]] = field(default_factory=list)
 
+    def note_patch(self, kind: str, namespace: str, name: str, body: Mapping[str, Any]) -> None:
+        """Take that an object is patched."""
+        self.patches.append({"kind": kind, "namespace": namespace, "name": name, "patch": msgspec.to_builtins(body)})
+
+    def note_binding(self, namespace: str, name: str, uid: str, node: str, annotations: Mapping[str, str]) -> None:
+        """Take that a pod is bound."""
+        pod = {"namespace": namespace, "name": name, "uid": uid}
+        self.binding = {**pod, "node": node, "annotations": dict(annotations)}
+
+    def note_event(self, kind: str, reason: str, message: str) -> None:
+        """Take that an event is recorded."""
+        self.events.append({"type": kind, "reason": reason, "message": message})
+
 
 class ReplayClient(KubeClient):
-    """A client without a server. What a call writes, only that call can read: later lines say what came of it."""
+    """A client without a server. What a call writes, only that call can read: later lines say what came of it.
+
+    Nothing takes time here, and nobody else writes: what calls say of that does not matter.
+    """
 
     def __init__(self) -> None:
         # No transport: nothing here may reach a network.
@@ -59,14 +76,7 @@ class ReplayClient(KubeClient):
         for kind, namespace, name, status in failures:
             self._failures.setdefault((kind, namespace, name), []).append(status)
 
-    async def get(
-        self,
-        resource: Resource[T],
-        name: str,
-        *,
-        namespace: str = "",
-        timeout_s: float | None = None,  # noqa: ARG002 - nothing takes time here
-    ) -> T:
+    async def get(self, resource: Resource[T], name: str, *, namespace: str = "", **_: Any) -> T:
         """Read an object as the last line showed it."""
         known = self._look_up((resource.kind, namespace, name), resource)
         if known is None:
@@ -81,18 +91,12 @@ class ReplayClient(KubeClient):
         body: Mapping[str, Any],
         *,
         namespace: str = "",
-        subresource: str = "",  # noqa: ARG002 - the client's signature
-        uid: str = "",  # noqa: ARG002 - as resource_version
-        resource_version: str = "",  # noqa: ARG002 - nobody else writes here
-        timeout_s: float | None = None,  # noqa: ARG002 - nothing takes time here
-        lists_by_key: bool = False,  # noqa: ARG002 - nothing that a replay writes has lists
         recheck: Callable[[], None] = go_on,
+        **_: Any,
     ) -> T:
         """Collect the patch and return what would come of it."""
         recheck()
-        self.effects.patches.append(
-            {"kind": resource.kind, "namespace": namespace, "name": name, "patch": msgspec.to_builtins(body)}
-        )
+        self.effects.note_patch(resource.kind, namespace, name, body)
         self._fail_if_set("patch", resource, namespace, name)
         key = (resource.kind, namespace, name)
         known = self._look_up(key, resource) or {"metadata": {"namespace": namespace, "name": name}}
@@ -107,20 +111,13 @@ class ReplayClient(KubeClient):
         uid: str,
         node: str,
         annotations: Mapping[str, str],
-        labels: Mapping[str, str],  # noqa: ARG002 - the client's signature
-        timeout_s: float | None = None,  # noqa: ARG002 - nothing takes time here
         recheck: Callable[[], None] = go_on,
+        **_: Any,
     ) -> None:
         """Collect the binding."""
         recheck()
         self._fail_if_set("bind", PODS, namespace, name)
-        self.effects.binding = {
-            "namespace": namespace,
-            "name": name,
-            "uid": uid,
-            "node": node,
-            "annotations": dict(annotations),
-        }
+        self.effects.note_binding(namespace, name, uid, node, annotations)
 
     def _look_up(self, key: _Key, resource: Resource[Any]) -> dict[str, Any] | None:
         """Return what is read of an object: the rest may be JSON that no decoder takes, such as 1e999."""
@@ -152,18 +149,13 @@ class ReplayRecorder(EventRecorder):
 
     def record(
         self,
-        *,
-        kind: str,  # noqa: ARG002 - the recorder's signature
-        namespace: str,  # noqa: ARG002 - the recorder's signature
-        name: str,  # noqa: ARG002 - the recorder's signature
-        uid: str,  # noqa: ARG002 - the recorder's signature
-        type: Literal["Normal", "Warning"],  # noqa: A002 - the event's own word
+        subject: Subject,  # noqa: ARG002 - the recorder's signature
+        kind: EventKind,
         reason: str,
         message: Message,
     ) -> None:
         """Note an event, in full."""
-        text = message if isinstance(message, str) else message()
-        self._replay.effects.events.append({"type": type, "reason": reason, "message": text})
+        self._replay.effects.note_event(kind, reason, message if isinstance(message, str) else message())
 
 
 def _merge(known: Any, patch: Mapping[str, Any]) -> dict[str, Any]:

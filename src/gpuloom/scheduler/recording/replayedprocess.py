@@ -1,6 +1,6 @@
 """Everything between two SETTINGS lines: the parts of a scheduler process over the replay's client and clock."""
 
-from gpuloom.scheduler.parts import Parts, assemble
+from gpuloom.scheduler.parts import Parts
 from gpuloom.scheduler.recording.lines import AddedLine, DeletedLine, FactLine, decode_object
 from gpuloom.scheduler.recording.replayclient import Effects, ReplayClient, ReplayRecorder
 from gpuloom.scheduler.recording.replayclock import ReplayClock
@@ -14,7 +14,7 @@ class ReplayedProcess:
     def __init__(self, settings: SchedulerSettings, clock: ReplayClock) -> None:
         self.client = ReplayClient()
         self.recorder = ReplayRecorder(self.client)
-        self.parts: Parts = assemble(settings, self.client, clock.clocks, self.recorder)
+        self.parts = Parts(settings, self.client, clock.clocks, self.recorder)
         self.parts.gate.note_listed()
 
     def take_fact(self, line: FactLine) -> None:
@@ -47,7 +47,7 @@ class ReplayedProcess:
 
     async def reconcile(self, names: list[str] | None) -> None:
         """Pass over all nodes, or over those that are named."""
-        nodes = self.parts.state.nodes
+        nodes = self.parts.state.shown.nodes
         if names is None:
             await self.parts.nodes.resync_all()
         else:
@@ -59,8 +59,8 @@ class ReplayedProcess:
     def show_nodes_again(self, effects: Effects) -> None:
         """Undo what a Bind knows of its own writes: objects change only when a line says so."""
         for name in {patch["name"] for patch in effects.patches if patch["kind"] == "Node"}:
-            if name in self.parts.state.nodes:
-                self.parts.locks.apply_node(self.parts.state.nodes[name])
+            if name in self.parts.state.shown.nodes:
+                self.parts.locks.apply_node(self.parts.state.shown.nodes[name])
 
     def _keep(self, kind: str, line: FactLine, name: str, namespace: str = "") -> None:
         if isinstance(line, DeletedLine):
@@ -83,7 +83,7 @@ class ReplayedProcess:
 
     def _apply_node(self, node: Node) -> None:
         """Take a node; its cards are looked at with the next pass, but what its administrator says counts at once."""
-        self.parts.state.nodes[node.name] = node
+        self.parts.state.shown.nodes[node.name] = node
         self.parts.locks.apply_node(node)
         self.parts.nodes.apply_cordons(node)
 

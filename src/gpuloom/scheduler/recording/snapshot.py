@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from gpuloom.kube import NODES, PODS, RESOURCE_QUOTAS, KubeClient
 from gpuloom.scheduler.recording.header import JsonLine, header_lines
 from gpuloom.scheduler.settings import SchedulerSettings
-from gpuloom.scheduler.state import SchedulerState
+from gpuloom.scheduler.watch.shown import ShownObjects
 from gpuloom.wire.keys import VGPU_NODE
 
 
@@ -15,13 +15,11 @@ async def take_snapshot(client: KubeClient, settings: SchedulerSettings) -> Iter
 
     Raises ApiError.
     """
-    state = SchedulerState(settings)
+    mistyped = ShownObjects(settings).mistyped
     nodes, _ = await client.list_all(NODES)
     quotas, _ = await client.list_all(RESOURCE_QUOTAS)
     pods, _ = await client.list_all(PODS)
-    ours = (
-        pod for pod in pods if VGPU_NODE in pod.annotations or state.asks_for_cards(pod) or state.mistyped.may_be(pod)
-    )
+    ours = (pod for pod in pods if VGPU_NODE in pod.annotations or settings.asks_for_cards(pod) or mistyped.may_be(pod))
     objects = [
         *((NODES.kind, node) for node in sorted(nodes, key=lambda node: node.name)),
         *((RESOURCE_QUOTAS.kind, quota) for quota in sorted(quotas, key=lambda quota: (quota.namespace, quota.name))),

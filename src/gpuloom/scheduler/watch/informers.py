@@ -1,7 +1,7 @@
 """The informers: events of reflectors become calls of the handlers, and readiness."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
@@ -25,14 +25,14 @@ from gpuloom.kube import (
 )
 from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
 from gpuloom.scheduler.nodes.handler import NodeHandler
-from gpuloom.scheduler.observer import ProcessObserver
+from gpuloom.scheduler.observer import NOBODY, ProcessObserver
 from gpuloom.scheduler.pods.handler import PodHandler
 from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.scheduler.watch.budgets import BudgetHandler
 from gpuloom.scheduler.watch.quotas import QuotaHandler
 from gpuloom.scheduler.watch.skip import skip_on_error
 from gpuloom.wire.hostpods import HostPod
-from gpuloom.wire.objects import KubeObject, Node, ResourceQuota
+from gpuloom.wire.objects import KubeObject, Node
 
 LONGEST_PAUSE_S = 5.0
 """What happened while the API server was away is known so soon after it is back; few watch."""
@@ -40,49 +40,6 @@ _NEEDED = {PODS.plural, NODES.plural, RESOURCE_QUOTAS.plural}
 """Before these are listed nothing is decided."""
 _O = TypeVar("_O", bound=KubeObject)
 _Object_contra = TypeVar("_Object_contra", bound=KubeObject, contravariant=True)
-
-
-@dataclass(frozen=True, slots=True)
-class InformerStats:
-    """How one informer is doing: counts since the start of the process, also when it was begun anew."""
-
-    reflector: Reflector[Any]
-    lists_before: int = 0
-    failures_before: int = 0
-    bad_objects_before: int = 0
-    reconnects_before: int = 0
-    changes_before: int = 0
-
-    @property
-    def lists(self) -> int:
-        """How many lists there were after the first."""
-        return self.lists_before + self.reflector.relists
-
-    @property
-    def failures(self) -> int:
-        """How many tries had to wait."""
-        return self.failures_before + self.reflector.failures
-
-    @property
-    def bad_objects(self) -> int:
-        """How many objects were skipped because they cannot be read."""
-        return self.bad_objects_before + self.reflector.bad_objects
-
-    @property
-    def reconnects(self) -> int:
-        """How many watches there were after the first."""
-        return self.reconnects_before + self.reflector.reconnects
-
-    @property
-    def changes(self) -> int:
-        """How many changes of objects watches have told of."""
-        return self.changes_before + self.reflector.changes
-
-    def begin_anew(self, reflector: Reflector[Any]) -> "InformerStats":
-        """Go on counting with another reflector."""
-        return InformerStats(
-            reflector, self.lists + 1, self.failures, self.bad_objects, self.reconnects + 1, self.changes
-        )
 
 
 class _ListHandler(Protocol[_Object_contra]):
@@ -111,13 +68,13 @@ class _ChangeHandler(Protocol[_Object_contra]):
 class _WholeList(Generic[_O]):
     """Takes a list when it is complete: its objects, and those that stand in it and cannot be read.
 
+    shorten  returns what is kept of an object until then: each may be very long
     begin    is called when the list begins
-    shorten  returns what is kept of an object until then
     """
 
     take: Callable[[list[_O], list[Unreadable]], None]
+    shorten: Callable[[_O], _O]
     begin: Callable[[], None] = lambda: None
-    shorten: Callable[[_O], _O] = lambda item: item
     items: list[_O] = field(default_factory=list)
     unreadable: list[Unreadable] = field(default_factory=list)
 
@@ -137,40 +94,25 @@ class _WholeList(Generic[_O]):
         self.take(items, unreadable)
 
 
+@dataclass(slots=True)
 class Informers:
     """Keeps pods, nodes and quotas as the API server shows them; ``note_listed`` is called when all are listed.
 
     With ``budgets`` PodDisruptionBudgets as well, for which nobody waits and of which no observer is told.
+    ``reflectors`` say how it is doing, by plural name.
     """
 
-    def __init__(
-        self,
-        client: KubeClient,
-        pods: PodHandler,
-        nodes: NodeHandler,
-        quotas: QuotaHandler,
-        locks: NodeLocks,
-        *,
-        note_listed: Callable[[], None],
-        observer: ProcessObserver | None = None,
-        budgets: BudgetHandler | None = None,
-    ) -> None:
-        self._client = client
-        self._budgets = budgets
-        self._observer = observer
-        self._pods = pods
-        self._nodes = nodes
-        self._quotas = quotas
-        self._locks = locks
-        self._note_listed = note_listed
-        self._complete: set[str] = set()
-        self._again = asyncio.Event()
-        self._stats: dict[str, InformerStats] = {}
-
-    @property
-    def stats(self) -> Mapping[str, InformerStats]:
-        """How the informers are doing, by plural name."""
-        return self._stats
+    client: KubeClient
+    pods: PodHandler
+    nodes: NodeHandler
+    quotas: QuotaHandler
+    locks: NodeLocks
+    note_listed: Callable[[], None]
+    observer: ProcessObserver = NOBODY
+    budgets: BudgetHandler | None = None
+    reflectors: dict[str, Reflector[Any]] = field(default_factory=dict)
+    _complete: set[str] = field(default_factory=set)
+    _again: asyncio.Event = field(default_factory=asyncio.Event)
 
     def list_anew(self) -> None:
         """Begin again with new lists, which are consistent reads."""
@@ -197,45 +139,41 @@ class Informers:
             await asyncio.gather(again, *follows, return_exceptions=True)
 
     def _follows(self) -> tuple[Coroutine[Any, Any, None], ...]:
+        quotas = self.quotas
         follows = (
-            self._follow(HOST_PODS, self._pod_list(), self._pods),
-            self._follow(RESOURCE_QUOTAS, self._quota_list(), self._quotas),
-            self._follow(NODES, self._whole(NODES, self._replace_nodes), _NodeChangeHandler(self._nodes, self._locks)),
+            self._follow(HOST_PODS, self._pod_list(), self.pods),
+            self._follow(RESOURCE_QUOTAS, self._whole(RESOURCE_QUOTAS, quotas.replace, quotas.shorten), quotas),
+            self._follow(NODES, self._whole(NODES, self._replace_nodes), _NodeChangeHandler(self.nodes, self.locks)),
         )
-        if self._budgets is None:
+        if self.budgets is None:
             return follows
-        listing = _WholeList(self._budgets.replace, shorten=self._budgets.shorten)
-        return *follows, self._follow(DISRUPTION_BUDGETS, listing, self._budgets)
+        listing = _WholeList(self.budgets.replace, self.budgets.shorten)
+        return *follows, self._follow(DISRUPTION_BUDGETS, listing, self.budgets)
 
     def _pod_list(self) -> "_ListHandler[HostPod]":
-        """Pods are taken one by one, because there are very many; an observer takes them all at once.
+        """Either way what is older than the list is what was known when it began."""
+        if not self.observer.takes_lists:
+            return self.pods
+        return self._whole(HOST_PODS, self._replace_pods, self.pods.shorten, self.pods.begin_list)
 
-        Either way what is older than the list is what was known when it began.
-        """
-        if self._observer is None:
-            return self._pods
-        whole = self._whole(HOST_PODS, self._replace_pods)
-        whole.begin, whole.shorten = self._pods.begin_list, self._pods.shorten
-        return whole
-
-    def _quota_list(self) -> "_WholeList[ResourceQuota]":
-        """Quotas are kept short from the start, because each may be very long."""
-        whole = self._whole(RESOURCE_QUOTAS, self._replace_quotas)
-        whole.shorten = self._quotas.shorten
-        return whole
-
-    def _whole(self, resource: Resource[_O], replace: Callable[[list[_O], list[Unreadable]], None]) -> "_WholeList[_O]":
+    def _whole(
+        self,
+        resource: Resource[_O],
+        replace: Callable[[list[_O], list[Unreadable]], None],
+        shorten: Callable[[_O], _O] = lambda item: item,
+        begin: Callable[[], None] = lambda: None,
+    ) -> "_WholeList[_O]":
         def take(items: list[_O], unreadable: list[Unreadable]) -> None:
             replace(items, unreadable)
-            if self._observer is not None:
-                self._observer.on_list(resource.kind, items, [one.metadata for one in unreadable])
+            self.observer.on_list(resource.kind, items, [one.metadata for one in unreadable])
 
-        return _WholeList(take)
+        return _WholeList(take, shorten, begin)
 
     async def _follow(self, resource: Resource[_O], listing: "_ListHandler[_O]", handler: "_ChangeHandler[_O]") -> None:
-        reflector = Reflector(self._client, resource, timing=ReflectorTiming(ceiling_s=LONGEST_PAUSE_S))
-        known = self._stats.get(resource.plural)
-        self._stats[resource.plural] = known.begin_anew(reflector) if known else InformerStats(reflector)
+        reflector: Reflector[_O] | None = self.reflectors.get(resource.plural)
+        if reflector is None:
+            reflector = Reflector(self.client, resource, timing=ReflectorTiming(ceiling_s=LONGEST_PAUSE_S))
+            self.reflectors[resource.plural] = reflector
         time_slice = TimeSlice()
         is_listing = False
         async with aclosing(reflector.events()) as events:
@@ -264,31 +202,28 @@ class Informers:
                         await time_slice.yield_if_over()
 
     def _tell_observer(self, resource: Resource[Any], item: KubeObject, *, is_gone: bool = False) -> None:
-        if self._observer is not None and resource is not DISRUPTION_BUDGETS:
-            self._observer.on_change(resource.kind, item, is_gone=is_gone)
+        if resource is not DISRUPTION_BUDGETS:
+            self.observer.on_change(resource.kind, item, is_gone=is_gone)
 
     def _note_complete(self, plural: str) -> None:
         if plural in self._complete or self._again.is_set():
             return
         self._complete.add(plural)
         if plural in _NEEDED and self._complete >= _NEEDED:
-            self._note_listed()
+            self.note_listed()
 
     def _replace_pods(self, pods: list[HostPod], unreadable: list[Unreadable]) -> None:
-        reflector = self._stats[PODS.plural].reflector
+        reflector = self.reflectors[PODS.plural]
         for pod in pods:
-            reflector.bad_objects += not skip_on_error(self._pods.take_listed, pod)
+            reflector.bad_objects += not skip_on_error(self.pods.take_listed, pod)
         for one in unreadable:
-            skip_on_error(self._pods.take_unreadable, one)
-        self._pods.end_list()
-
-    def _replace_quotas(self, quotas: list[ResourceQuota], unreadable: list[Unreadable]) -> None:
-        self._quotas.replace([*quotas, *map(self._quotas.stand_in, unreadable)])
+            skip_on_error(self.pods.take_unreadable, one)
+        self.pods.end_list()
 
     def _replace_nodes(self, nodes: list[Node], unreadable: list[Unreadable]) -> None:
-        kept = [node for one in unreadable if (node := self._nodes.find(one.metadata.name))]
-        self._nodes.replace({node.name: node for node in (*kept, *nodes)})
-        self._locks.replace_nodes([*kept, *nodes])
+        kept = [node for one in unreadable if (node := self.nodes.find(one.metadata.name))]
+        self.nodes.replace({node.name: node for node in (*kept, *nodes)})
+        self.locks.replace_nodes([*kept, *nodes])
 
 
 @dataclass(frozen=True, slots=True)

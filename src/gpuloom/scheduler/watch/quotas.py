@@ -1,22 +1,28 @@
 """From the quota watch to the engine's quotas (scheduler 6.10)."""
 
+import asyncio
 from collections.abc import Iterable
 
 import structlog
 
-from gpuloom.engine.state.quotas import MOST_IN_NAMESPACE, keep_limits, limit_of
+from gpuloom.engine.state.quotas import MOST_IN_NAMESPACE, QuotaBook, keep_limits, limit_of
 from gpuloom.kube import Unreadable
-from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.objects import ObjectMeta, Quantity, ResourceQuota, ResourceQuotaSpec
 
 _log = structlog.get_logger(__name__)
 
 
 class QuotaHandler:
-    """Applies what the API server says about resource quotas; a change may free capacity for unschedulable pods."""
+    """Applies what the API server says about resource quotas.
 
-    def __init__(self, state: SchedulerState) -> None:
-        self._state = state
+    capacity_freed  is set when one changes: there may be room for pods that wait
+    closes          whether one that cannot be read allows nothing
+    """
+
+    def __init__(self, quotas: QuotaBook, capacity_freed: asyncio.Event, *, closes: bool) -> None:
+        self._quotas = quotas
+        self._capacity_freed = capacity_freed
+        self._closes = closes
         self._known: dict[tuple[str, str], ResourceQuota] = {}
         # Namespaces with too many quotas, of which that is told already.
         self._closed: set[str] = set()
@@ -34,12 +40,12 @@ class QuotaHandler:
     def shorten(self, quota: ResourceQuota) -> ResourceQuota:
         """Return what is kept of a quota: its name and its limits of cards, which are few."""
         metadata = ObjectMeta(quota.name, quota.namespace, quota.metadata.uid, quota.metadata.resource_version)
-        limits = keep_limits(quota.spec.hard, self._state.cluster.quotas.resources)
+        limits = keep_limits(quota.spec.hard, self._quotas.resources)
         return ResourceQuota(metadata, ResourceQuotaSpec(limits or None))
 
-    def replace(self, quotas: Iterable[ResourceQuota]) -> None:
+    def replace(self, quotas: Iterable[ResourceQuota], unreadable: Iterable[Unreadable] = ()) -> None:
         """Take a complete list: quotas that are not in it are gone."""
-        listed = {(quota.namespace, quota.name): quota for quota in quotas}
+        listed = {(quota.namespace, quota.name): quota for quota in (*quotas, *map(self._stand_in, unreadable))}
         for key in self._known.keys() - listed.keys():
             self.delete(self._known[key])
         for quota in listed.values():
@@ -52,31 +58,31 @@ class QuotaHandler:
         before = self._known.get(key)
         self._known[key] = quota
         if before is None or before.spec != quota.spec:
-            self._state.cluster.quotas.apply(quota, closes=self._state.settings.unreadable == "close")
+            self._quotas.apply(quota, closes=self._closes)
             self._note_change(quota.namespace)
 
     def take_unreadable(self, found: Unreadable) -> None:
         """Take a quota that is there and cannot be read."""
-        self.apply(self.stand_in(found))
+        self.apply(self._stand_in(found))
 
-    def stand_in(self, found: Unreadable) -> ResourceQuota:
+    def _stand_in(self, found: Unreadable) -> ResourceQuota:
         """Return what counts in place of a quota that cannot be read: what was known of it, else nothing is allowed."""
         known = self._known.get((found.metadata.namespace, found.metadata.name))
-        if known is not None or self._state.settings.unreadable == "ignore":
+        if known is not None or not self._closes:
             return known or ResourceQuota(metadata=found.metadata)
-        nothing: dict[str, Quantity] = {limit_of(name): 0 for name in self._state.cluster.quotas.resources}
+        nothing: dict[str, Quantity] = {limit_of(name): 0 for name in self._quotas.resources}
         return ResourceQuota(metadata=found.metadata, spec=ResourceQuotaSpec(hard=nothing))
 
     def delete(self, quota: ResourceQuota) -> None:
         """Take that a quota is gone."""
         self._known.pop((quota.namespace, quota.name), None)
-        self._state.cluster.quotas.delete(quota)
+        self._quotas.delete(quota)
         self._note_change(quota.namespace)
 
     def _note_change(self, namespace: str) -> None:
         """Let those that wait know, and say once that a namespace has so many quotas that it may take nothing."""
-        self._state.capacity_freed.set()
-        if not self._state.cluster.quotas.has_too_many(namespace):
+        self._capacity_freed.set()
+        if not self._quotas.has_too_many(namespace):
             self._closed.discard(namespace)
         elif namespace not in self._closed:
             self._closed.add(namespace)

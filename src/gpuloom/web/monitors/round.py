@@ -54,7 +54,7 @@ class MonitorRounds:
         book = self._source.book
         found: list[MonitorAddress] = []
         self._failures, failed_before = [], bool(self._failures)
-        if self._source.state.is_in_charge:
+        if self._source.state.charge.is_ours:
             try:
                 found = await self._find()
                 if not found:

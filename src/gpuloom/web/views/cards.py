@@ -85,7 +85,7 @@ def _find_closers(source: Source, viewer: Viewer, card: CardView) -> tuple[Close
 
 def view_node(source: Source, viewer: Viewer, name: str, *, with_hour: bool = False) -> NodeView:
     """Return the sums over a node's cards."""
-    node = source.state.nodes.get(name)
+    node = source.state.shown.nodes.get(name)
     cards = list(_cards(source, name))
     pods, lock = sum(1 for _ in source.holders(name)), _view_lock(viewer, node)
     if not cards:

@@ -74,7 +74,11 @@ def check_nodes(source: Source, depth: Depth) -> None:
 def find_pod(source: Source, namespace: str, name: str) -> Pod | None:
     """Return a pod that asks for cards, seems to mean some, or holds some."""
     state = source.state
-    known = chain(state.pods.values(), (refused.pod for refused in state.unschedulable.values()), state.mistyped)
+    known = chain(
+        state.shown.pods.values(),
+        (refused.pod for refused in state.waiting.unschedulable.values()),
+        state.shown.mistyped,
+    )
     return next((pod for pod in known if (pod.namespace, pod.name) == (namespace, name)), None)
 
 
@@ -137,12 +141,12 @@ def _explain(
     source: Source, viewer: Viewer, pod: Pod, depth: Depth, hosts: Hosts | None, offered: frozenset[str] | None = None
 ) -> Explaining:
     """Explain a pod; ``hosts`` is what kube-scheduler's filters say, None where nobody asks them."""
-    if not source.state.asks_for_cards(pod):
+    if not source.state.settings.asks_for_cards(pod):
         return _explain_without_cards(source, viewer, pod, hosts)
     if is_foreign(pod) and source.state.cluster.ledger.find(pod.metadata.uid) is None:
         return _explain_foreign(source, viewer, pod)
     try:
-        demands = source.state.read_demands(pod)
+        demands = source.state.settings.read_demands(pod)
     except PolicyError as error:
         return Explanation(
             pod=viewer.name(pod.namespace, pod.name), outcome="cannot be read", headline=f"cannot be placed: {error}"
@@ -285,7 +289,7 @@ def _count_room(source: Source, pod: HostPod, explanation: Explanation, hosts: H
         return Fits()
     names = [name for name in source.node_names() if name not in hosts.refusals]
     limits = yield from hosts.count_rooms(source)
-    demands = source.state.read_demands(pod)
+    demands = source.state.settings.read_demands(pod)
     scheduler = source.decider.beside_waiting(demands, pod.priority)
     decision = scheduler.decide(demands, names, explain=True)
     yield from decision.complete()
@@ -296,7 +300,7 @@ def _count_room(source: Source, pod: HostPod, explanation: Explanation, hosts: H
 
 def _count_room_without_cards(source: Source, hosts: Hosts) -> Generator[None, None, Fits]:
     limits = yield from hosts.count_rooms(source)
-    takes = [name for name in source.state.nodes if name not in hosts.refusals]
+    takes = [name for name in source.state.shown.nodes if name not in hosts.refusals]
     rooms = sorted(((name, pods) for name, pods in limits.items() if pods), key=lambda room: (-room[1], room[0]))
     return Fits(
         pods=sum(limits.values()),
@@ -328,7 +332,9 @@ def admit_pod(source: Source, manifest: bytes, namespace: str) -> tuple[HostPod,
     apply_patch(raw, verdict.patch)
     if refused := tell_unusable(raw):
         return HostPod(), Verdict(allowed=False, message=refused)
-    return msgspec.convert(raw, HostPod), add_warnings(review, verdict, settings, ClusterOffers(source.state).cluster)
+    return msgspec.convert(raw, HostPod), add_warnings(
+        review, verdict, settings, ClusterOffers(source.state.cluster, source.state.shown).cluster
+    )
 
 
 def _read_manifest(manifest: bytes, namespace: str) -> dict[str, Any]:

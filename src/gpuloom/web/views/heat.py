@@ -88,7 +88,7 @@ def list_tiles(source: Source) -> Generator[None, None, list[Tile]]:
     for number, name in enumerate(source.node_names()):
         if number % _NODES_A_STEP == 0:
             yield
-        node = source.state.nodes.get(name)
+        node = source.state.shown.nodes.get(name)
         if letters.get(name):
             problem = explain_unschedulable(node) if node else ""
             tiles.append(_make_tile(name, letters[name], sums[name], problem))

@@ -22,7 +22,7 @@ def find_host_remedies(
     names = [name for name in cards.fitting if name not in kept]
     short = {name: lacks for name, lacks in shortages.items() if name not in kept}
     obstacles = yield from hosts.find_obstacles(source, names)
-    nodes = source.state.nodes
+    nodes = source.state.shown.nodes
     labels_of = {name: nodes[name].labels for name in obstacles if name in nodes}
     remedies = (*suggest_conditions(obstacles, labels_of), *suggest_less(short))
     return (*remedies, *_suggest_leaving(source, (yield from hosts.find_enough(source, short))))

@@ -141,8 +141,8 @@ class Hosts:
         rooms: dict[str, int] = {}
         if self.demand is None:
             return rooms
-        usage = source.state.hosts
-        for number, (name, node) in enumerate(list(source.state.nodes.items())):
+        usage = source.state.shown.hosts
+        for number, (name, node) in enumerate(list(source.state.shown.nodes.items())):
             if number % _NODES_A_STEP == 0:
                 yield
             if name not in self.refusals and (room := count_host_room(node, usage.on(name), self.demand)) is not None:
@@ -163,17 +163,17 @@ def _look_at(
     for number, name in enumerate(names):
         if number % _NODES_A_STEP == 0:
             yield
-        node = source.state.nodes.get(name)
+        node = source.state.shown.nodes.get(name)
         if node is None or (ready_alone and not _is_ready(node)):
             continue
-        if what := find(node, source.state.hosts.on(name), demand):
+        if what := find(node, source.state.shown.hosts.on(name), demand):
             found[name] = what
     return found
 
 
 def _runs(source: Source, name: str) -> bool:
     """Tell whether a cordoned node would run pods if it were opened."""
-    node = source.state.nodes.get(name)
+    node = source.state.shown.nodes.get(name)
     return node is not None and _is_ready(uncordon(node))
 
 
@@ -184,24 +184,24 @@ def _is_ready(node: Node) -> bool:
 
 def read_demand_of(source: Source, pod: Pod) -> HostDemand | None:
     """Read what a pod asks of its node beside cards; None where that is not known."""
-    if not source.state.hosts.is_complete or not isinstance(pod, HostPod):
+    if not source.state.shown.hosts.is_complete or not isinstance(pod, HostPod):
         return None
-    return read_host_demand(pod, source.state.hosts.ignored)
+    return read_host_demand(pod, source.state.shown.hosts.ignored)
 
 
 def judge_hosts(source: Source, pod: Pod) -> Generator[None, None, Hosts]:
     """Ask the filters about all nodes, in steps; what the pod itself takes of its own is not in its way."""
     demand, words = read_demand_of(source, pod), read_last_words(pod)
     if demand is None:
-        why = NOT_READ if source.state.hosts.is_complete else NOT_RECORDED
+        why = NOT_READ if source.state.shown.hosts.is_complete else NOT_RECORDED
         return Hosts(not_looked_at=why, last_words=words, refusals=_refuse_not_ready(source))
     refusals: dict[str, Sequence[str]] = {}
     silent = 0
-    for number, (name, node) in enumerate(list(source.state.nodes.items())):
+    for number, (name, node) in enumerate(list(source.state.shown.nodes.items())):
         if number % _NODES_A_STEP == 0:
             yield
         silent += not tells_amounts(node)
-        if reasons := refuse_host(node, _leave_out(source.state.hosts.on(name), pod.metadata.uid), demand):
+        if reasons := refuse_host(node, _leave_out(source.state.shown.hosts.on(name), pod.metadata.uid), demand):
             refusals[name] = reasons
         elif not _is_ready(node):
             refusals[name] = (NOT_READY,)
@@ -222,10 +222,10 @@ def judge_nodes(source: Source, pod: Pod) -> Generator[None, None, Hosts]:
     """Ask the filters, and add nodes whose cards would do if no others that go before a pod had their room there."""
     hosts = yield from judge_hosts(source, pod)
     state, kept = source.state, set[str]()
-    if not state.nominations or not state.asks_for_cards(pod):
+    if not state.nominations or not state.settings.asks_for_cards(pod):
         return hosts
     try:
-        demands = state.read_demands(pod)
+        demands = state.settings.read_demands(pod)
     except PolicyError:
         return hosts
     for node in state.nominations.nodes_kept_from(pod.metadata.uid, pod.priority):
@@ -240,7 +240,7 @@ def _tell_silent(nodes: int) -> str:
 
 
 def _refuse_not_ready(source: Source) -> dict[str, Sequence[str]]:
-    nodes = source.state.nodes.items()
+    nodes = source.state.shown.nodes.items()
     return {name: (why,) for name, node in nodes if (why := explain_unschedulable(node))}
 
 
@@ -256,11 +256,11 @@ def find_barred(source: Source, pod: Pod, hosts: Hosts | None, offered: frozense
         for name, why in refusals.items()
     }
     # A pod may tolerate that a node is closed.
-    closed = source.state.nodes if hosts is None else hosts.refusals
+    closed = source.state.shown.nodes if hosts is None else hosts.refusals
     barred |= {
         name: bar
         for name in closed
-        if (node := source.state.nodes.get(name)) is not None and (bar := explain_unschedulable(node))
+        if (node := source.state.shown.nodes.get(name)) is not None and (bar := explain_unschedulable(node))
     }
     decided = source.state.decisions.last_of(pod.metadata.uid)
     if offered is None and decided is not None:
@@ -290,5 +290,5 @@ def judge_cards(
 
 def find_unknown_in(source: Source, pod: Pod) -> list[UnknownResource]:
     """Find what a pod asks for that nobody has; no more than the webhook would tell."""
-    is_offered = ClusterOffers(source.state).cluster.is_offered
+    is_offered = ClusterOffers(source.state.cluster, source.state.shown).cluster.is_offered
     return list(islice(find_unknown(pod, source.state.settings.catalog, is_offered), MOST_WARNINGS))

@@ -47,7 +47,7 @@ def view_nomination(source: Source, viewer: Viewer, nomination: Nomination) -> N
 
 def _find_leaving(source: Source, viewer: Viewer, nomination: Nomination) -> Iterator[PodName]:
     for held in source.holders(nomination.node):
-        if held.uid in nomination.victims or source.state.is_leaving(held.uid):
+        if held.uid in nomination.victims or source.state.shown.is_leaving(held.uid):
             yield viewer.name(held.namespace, held.name)
 
 

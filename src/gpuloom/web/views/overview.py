@@ -39,8 +39,8 @@ def view_overview(source: Source) -> Generator[None, None, Overview]:
     return Overview(
         version=__version__,
         scheduler=state.settings.scheduler_name,
-        in_charge=state.is_in_charge,
-        obstacle=state.obstacle,
+        in_charge=state.charge.is_ours,
+        obstacle=state.charge.obstacle,
         nodes=len(source.node_names()),
         nodes_with_cards=len(list(state.cluster.nodes)),
         cards=sum(len(one) for one in cards),
@@ -71,7 +71,7 @@ def _count_bound(ledger: Ledger) -> Generator[None, None, int]:
 
 def _count_idle(state: SchedulerState) -> Generator[None, None, int]:
     idle = 0
-    for number, sample in enumerate(count_idle_cards(state)):
+    for number, sample in enumerate(count_idle_cards(state.cluster, state.shown.nodes)):
         if number % _NODES_A_STEP == 0:
             yield
         idle += int(sample[1]) if sample else 0

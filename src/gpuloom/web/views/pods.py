@@ -101,7 +101,7 @@ def _view_pending(source: Source, pod: Pod, asked: dict[object, _Answer]) -> Gen
         cause=cause_of(source.state, pod),
     )
     try:
-        demands = source.state.read_demands(pod)
+        demands = source.state.settings.read_demands(pod)
     except PolicyError as error:
         return msgspec.structs.replace(view, headline=str(error))
     if not demands:

@@ -84,7 +84,7 @@ def plan_on(source: Source, pod: Pod, barred: Collection[str], facts: VictimFact
     kept = state.nominations.nodes_kept_from(pod.metadata.uid, pod.priority)
     nodes = [name for name in source.node_names() if name not in barred and state.cluster.has(name)]
     nodes = [name for name in nodes if name not in kept]
-    demands = state.read_demands(pod)
+    demands = state.settings.read_demands(pod)
     for name in sorted(kept - set(barred)):
         yield
         if state.cluster.has(name) and source.decider.wait_beside(demands, name, pod.priority) is not None:
@@ -106,7 +106,7 @@ def _plan_among(
 ) -> Generator[None, None, PreemptionPlan | None]:
     """Plan in steps, where those may leave who have had their cards for so many seconds."""
     settings, unix_s = source.state.settings, source.parts.clocks.unix
-    leaving, ending = source.state.find_ending(source.parts.clocks.monotonic()), source.state.terminating
+    leaving, ending = source.state.shown.find_ending(source.parts.clocks.monotonic()), source.state.shown.terminating
     spared, strict = settings.spared_namespaces, settings.preemption_budgets == "strict"
 
     def look_up(held: Reservation) -> PotentialVictim:
@@ -133,10 +133,10 @@ def _find_objection(source: Source, pod: Pod) -> str:
         return f"it has its node already, {held.node if held is not None else pod.spec.node_name}"
     if (nominated := source.state.nominations.find(pod.metadata.uid)) is not None:
         return f"room is being made for it on {nominated.node} already"
-    if not source.state.asks_for_cards(pod):
+    if not source.state.settings.asks_for_cards(pod):
         return "it asks for no card: kube-scheduler places it alone"
     try:
-        source.state.read_demands(pod)
+        source.state.settings.read_demands(pod)
     except PolicyError as error:
         return f"it cannot be placed: {error}"
     return _say_why_never(pod)

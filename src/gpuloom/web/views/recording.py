@@ -19,15 +19,15 @@ def list_lines(source: Source, pod: Pod | None = None) -> Iterator[bytes]:
     state = source.state
     uid = pod.metadata.uid if pod is not None else ""
     objects = [
-        *((NODES.kind, node) for _, node in sorted(state.nodes.items())),
+        *((NODES.kind, node) for _, node in sorted(state.shown.nodes.items())),
         *((RESOURCE_QUOTAS.kind, quota) for quota in source.parts.quotas.objects),
-        *((PODS.kind, one) for key, one in state.pods.items() if key != uid or not one.spec.node_name),
-        *((PODS.kind, one) for one in state.mistyped),
+        *((PODS.kind, one) for key, one in state.shown.pods.items() if key != uid or not one.spec.node_name),
+        *((PODS.kind, one) for one in state.shown.mistyped),
     ]
     for line in header_lines(state.settings, source.parts.clocks.now(), objects):
         yield msgspec.json.encode(line) + b"\n"
     if pod is not None:
         asked = Projection(state.settings).project(pod)
         asked["spec"].pop("nodeName", None)
-        args = {"Pod": asked, "Nodes": None, "NodeNames": sorted(state.nodes)}
+        args = {"Pod": asked, "Nodes": None, "NodeNames": sorted(state.shown.nodes)}
         yield msgspec.json.encode({"type": "FILTER", "id": pod.full_name, "args": args}) + b"\n"

@@ -62,7 +62,7 @@ class Source:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pod_scheduler", PodScheduler(self.state.cluster, self.state.settings.options))
-        decider = NominationScheduler(self.pod_scheduler, self.state.nominations, self.state.terminating.keys())
+        decider = NominationScheduler(self.pod_scheduler, self.state.nominations, self.state.shown.terminating.keys())
         object.__setattr__(self, "decider", decider)
         object.__setattr__(self, "stranded", StrandedBook(lambda: self.parts.clocks.now().timestamp()))
 
@@ -73,15 +73,15 @@ class Source:
 
     def node_names(self) -> list[str]:
         """Return all nodes by name: those that the API server shows and those that have cards."""
-        return sorted({*self.state.nodes, *self.state.cluster.nodes})
+        return sorted({*self.state.shown.nodes, *self.state.cluster.nodes})
 
     def has_node(self, name: str) -> bool:
         """Whether there is such a node, known to the API server or with cards."""
-        return name in self.state.nodes or self.state.cluster.has(name)
+        return name in self.state.shown.nodes or self.state.cluster.has(name)
 
     def open_node_names(self) -> list[str]:
         """Return the nodes that take new pods, by name."""
-        nodes = self.state.nodes
+        nodes = self.state.shown.nodes
         return [name for name in self.node_names() if name not in nodes or not explain_unschedulable(nodes[name])]
 
     def registered(self, node: str) -> list[Card]:
@@ -105,4 +105,4 @@ class Source:
     def namespaces(self) -> set[str]:
         """Return the namespaces of pods that ask for cards or hold some, and of quotas."""
         held = {reservation.namespace for reservation in self.state.cluster.ledger}
-        return held | {pod.namespace for pod in self.state.pods.values()} | self.parts.quotas.namespaces
+        return held | {pod.namespace for pod in self.state.shown.pods.values()} | self.parts.quotas.namespaces

@@ -20,7 +20,7 @@ def standing_of(held: Reservation) -> Standing:
 
 def container_names(source: Source, held: Reservation) -> Sequence[str]:
     """Return the names of a pod's containers in the order of its shares, empty if the pod is not known."""
-    pod = source.state.pods.get(held.uid)
+    pod = source.state.shown.pods.get(held.uid)
     if isinstance(pod, TrimmedPod):
         return pod.container_names
     return [container.name for container in pod.all_containers] if pod else []

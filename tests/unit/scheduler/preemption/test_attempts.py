@@ -29,7 +29,7 @@ def refuse(
     is_certain: bool = False,
 ) -> Demands:
     refused = pod(name="high", gpu=1, gpumem=memory_mib)
-    demands = STATE.read_demands(refused)
+    demands = STATE.settings.read_demands(refused)
     attempts.note_refused(refused, demands, names, now, is_certain=is_certain)
     return demands
 

@@ -11,6 +11,7 @@ been served yet, and the first one goes on when it has (binding 9). A lock that 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -43,30 +44,25 @@ class LockError(Exception):
     """The lock could not be had; the message names the node, in HAMi's words where HAMi has some."""
 
 
+@dataclass(slots=True)
 class NodeLocks:
     """All node locks of the cluster, as one process sees and takes them."""
 
-    def __init__(
-        self,
-        client: KubeClient,
-        settings: SchedulerSettings,
-        clocks: Clocks,
-        owner_check: LockOwnerCheck,
-        unserved: UnservedPods,
-        plugins: PluginPods,
-    ) -> None:
-        self._client = client
-        self._settings = settings
-        self._unserved = unserved
-        self._plugins = plugins
-        self._clocks = clocks
-        self._owner_check = owner_check
-        self._queues: dict[tuple[str, str], LockQueue] = {}
-        # Where the watch has shown a lock, and perhaps none by now, of few of very many nodes: its value, and the
-        # monotonic seconds when it was first shown.
-        self._shown_locked: dict[tuple[str, str], tuple[str, float]] = {}
-        self._writes = asyncio.Semaphore(WRITES_AT_ONCE)
-        shared = {profile.lock.key: profile.lock for profile in settings.catalog if profile.lock.key}
+    client: KubeClient
+    settings: SchedulerSettings
+    clocks: Clocks
+    owner_check: LockOwnerCheck
+    unserved: UnservedPods
+    plugins: PluginPods
+    _queues: dict[tuple[str, str], LockQueue] = field(default_factory=dict)
+    # Where the watch has shown a lock, and perhaps none by now, of few of very many nodes: its value, and the
+    # monotonic seconds when it was first shown.
+    _shown_locked: dict[tuple[str, str], tuple[str, float]] = field(default_factory=dict)
+    _writes: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(WRITES_AT_ONCE))
+    _rules: dict[str, LockRules] = field(init=False)
+
+    def __post_init__(self) -> None:
+        shared = {profile.lock.key: profile.lock for profile in self.settings.catalog if profile.lock.key}
         self._rules = {COMMON_LOCK.key: COMMON_LOCK} | shared
 
     @property
@@ -76,7 +72,7 @@ class NodeLocks:
 
     def held(self) -> list[tuple[str, str, float]]:
         """List the locks that are held: node, key of the lock, and the seconds since the watch showed this one."""
-        now_s = self._clocks.monotonic()
+        now_s = self.clocks.monotonic()
         return [
             (*place, now_s - since_s)
             for place, (value, since_s) in self._shown_locked.items()
@@ -104,7 +100,7 @@ class NodeLocks:
                 queue.apply(node)
                 shown = self._shown_locked.get((node.name, key))
                 if queue.value and (shown is None or shown[0] != queue.value):
-                    self._shown_locked[node.name, key] = queue.value, self._clocks.monotonic()
+                    self._shown_locked[node.name, key] = queue.value, self.clocks.monotonic()
 
     def _queue_of(self, node: str, rules: LockRules) -> LockQueue:
         return self._queues.setdefault((node, rules.key), LockQueue(rules=rules))
@@ -170,7 +166,7 @@ class NodeLocks:
 
     async def _sweep(self, name: str, queue: LockQueue) -> None:
         seen = queue.value
-        if await self._owner_check.is_owner_over(queue, name) and queue.is_idle and queue.node and queue.value == seen:
+        if await self.owner_check.is_owner_over(queue, name) and queue.is_idle and queue.node and queue.value == seen:
             queue.apply(await self._write(queue.node, queue.rules.key, None))
             _log.info("node lock removed, its owner is over", node=name, value=seen)
 
@@ -180,7 +176,7 @@ class NodeLocks:
             del self._queues[key]
 
     async def _acquire(self, queue: LockQueue, ticket: LockTicket) -> None:
-        deadline = self._clocks.monotonic() + self._settings.node_lock_retry_timeout_s
+        deadline = self.clocks.monotonic() + self.settings.node_lock_retry_timeout_s
         with queue.line_up(ticket):
             while True:
                 # Taken before looking: what the watch shows while we look must not be slept through.
@@ -193,15 +189,15 @@ class NodeLocks:
     async def _wait_for(self, news: asyncio.Event, queue: LockQueue, ticket: LockTicket, deadline: float) -> None:
         _check_wanted(ticket)
         if not self._may_wait(ticket):
-            limit = _describe_limit(ticket, self._settings.node_lock_timeout_s)
+            limit = _describe_limit(ticket, self.settings.node_lock_timeout_s)
             raise LockError(f"node {ticket.node} has been locked within {limit}: node lock contention")
-        left_s = deadline - self._clocks.monotonic()
+        left_s = deadline - self.clocks.monotonic()
         if left_s <= 0:
-            limit = format_seconds(self._settings.node_lock_retry_timeout_s)
+            limit = format_seconds(self.settings.node_lock_retry_timeout_s)
             raise LockError(
                 f"timed out after {limit} waiting for node {ticket.node} to be unlocked: node lock contention"
             )
-        await self._clocks.set_within(news, min(left_s, self._until_next_look(queue, ticket)))
+        await self.clocks.set_within(news, min(left_s, self._until_next_look(queue, ticket)))
 
     def _until_next_look(self, queue: LockQueue, ticket: LockTicket) -> float:
         """Return the seconds until the next question about the owner of a lock; only the first who waits asks.
@@ -210,12 +206,12 @@ class NodeLocks:
         """
         if queue.blocking is None or not queue.is_first(ticket):
             return OWNER_CHECK_S
-        due_s = queue.blocking.checked + OWNER_CHECK_S - self._clocks.monotonic()
+        due_s = queue.blocking.checked + OWNER_CHECK_S - self.clocks.monotonic()
         return min(max(due_s, _SHORTEST_WAIT_S), OWNER_CHECK_S)
 
     def _may_wait(self, ticket: LockTicket) -> bool:
         """Whether a pod waits for a lock at all (D-42)."""
-        settings = self._settings
+        settings = self.settings
         return settings.node_lock_retry_timeout_s > 0 and (settings.lock_wait == "all" or ticket.in_group)
 
     async def _try_to_lock(self, queue: LockQueue, ticket: LockTicket) -> bool:
@@ -249,7 +245,7 @@ class NodeLocks:
         if not seen and self._goes_without_lock(queue, ticket):
             queue.has_lock = False
             return True
-        if seen and not await self._owner_check.is_abandoned(queue, ticket.node):
+        if seen and not await self.owner_check.is_abandoned(queue, ticket.node):
             return False
         async with self._writes:
             if queue.value != seen or queue.node is None or ticket.objection() or self._is_busy(queue, ticket):
@@ -258,19 +254,19 @@ class NodeLocks:
 
     def _goes_without_lock(self, queue: LockQueue, ticket: LockTicket) -> bool:
         """Whether the phase of the pod will be the lock."""
-        if self._settings.node_lock == "always" or queue.node is None:
+        if self.settings.node_lock == "always" or queue.node is None:
             return False
-        return self._plugins.serves(queue.node, ticket.vendors)
+        return self.plugins.serves(queue.node, ticket.vendors)
 
     def _is_busy(self, queue: LockQueue, ticket: LockTicket) -> bool:
         """Whether a pod that was bound to the node has not been served, on nodes that need or needed no lock."""
         if queue.node is None or NODE_SERVES not in queue.node.annotations:
             return False
-        blocker = self._unserved.blocker(ticket.node, ticket.rules.key, self._clocks.monotonic())
+        blocker = self.unserved.blocker(ticket.node, ticket.rules.key, self.clocks.monotonic())
         return blocker is not None and blocker.uid != ticket.uid
 
     async def _write_lock(self, queue: LockQueue, node: Node, ticket: LockTicket) -> bool:
-        now = self._clocks.now()
+        now = self.clocks.now()
         value = encode_lock(
             NodeLock(now, ticket.namespace, ticket.name) if ticket.rules.names_holder else NodeLock(now)
         )
@@ -296,15 +292,15 @@ class NodeLocks:
             return {ticket.rules.key: None} if queue.is_ours(ticket) else {}
 
         try:
-            queue.apply(await change_annotations(self._client, NODES, ticket.node, free, sleep=self._clocks.sleep))
+            queue.apply(await change_annotations(self.client, NODES, ticket.node, free, sleep=self.clocks.sleep))
         except ApiError as error:
             _log.warning("node lock not released, it will be taken over", node=ticket.node, cause=str(error))
 
     async def _read(self, name: str) -> Node:
-        return await self._client.get(NODES, name, timeout_s=WRITE_DEADLINE_S)
+        return await self.client.get(NODES, name, timeout_s=WRITE_DEADLINE_S)
 
     async def _write(self, node: Node, key: str, value: str | None, recheck: Callable[[], None] = go_on) -> Node:
-        return await swap_annotations(self._client, NODES, node, {key: value}, recheck)
+        return await swap_annotations(self.client, NODES, node, {key: value}, recheck)
 
 
 def _check_wanted(ticket: LockTicket) -> None:

@@ -1,5 +1,6 @@
 """Whether a lock that is in the way has been abandoned (binding 3): asks for its owner, and how often."""
 
+from dataclasses import dataclass
 from datetime import timedelta
 
 import structlog
@@ -19,13 +20,13 @@ OWNER_CHECK_S = 2.0
 _log = structlog.get_logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
 class LockOwnerCheck:
     """Finds out whether locks are abandoned. Both questions raise ApiError when the API server does not answer."""
 
-    def __init__(self, client: KubeClient, state: SchedulerState, clocks: Clocks) -> None:
-        self._client = client
-        self._state = state
-        self._clocks = clocks
+    client: KubeClient
+    state: SchedulerState
+    clocks: Clocks
 
     async def is_abandoned(self, queue: LockQueue, node: str) -> bool:
         """Whether a waiter may take the lock: its owner has been over for a while, or it has expired.
@@ -33,11 +34,11 @@ class LockOwnerCheck:
         A lock does not expire while the pod that it names is bound here and its plugin is not done with it.
         """
         blocking = self._note_blocking(queue)
-        limit = timedelta(seconds=queue.rules.expires_s or self._state.settings.node_lock_timeout_s)
+        limit = timedelta(seconds=queue.rules.expires_s or self.state.settings.node_lock_timeout_s)
         try:
             lock = decode_lock(blocking.value)
         except WireError:
-            blocking.checked = self._clocks.monotonic()
+            blocking.checked = self.clocks.monotonic()
             return self._has_been_seen_for(blocking, limit)
         if self._is_older(blocking, lock, limit):
             return await self._may_expire(blocking, lock, queue, node)
@@ -53,10 +54,10 @@ class LockOwnerCheck:
         if not self._is_older(blocking, lock, UNBOUND_OWNER_LIMIT):
             return False
         # While the API server was asked, another process may have taken over.
-        return await self._has_been_over(blocking, lock, queue, node) and self._state.is_in_charge
+        return await self._has_been_over(blocking, lock, queue, node) and self.state.charge.is_ours
 
     def _note_blocking(self, queue: LockQueue) -> BlockingLock:
-        now = self._clocks.monotonic()
+        now = self.clocks.monotonic()
         if queue.blocking is None or queue.blocking.value != queue.value:
             # The owner of a lock that was set here was alive a moment ago; about other owners we ask at once.
             checked = now if queue.owner_uid else float("-inf")
@@ -69,19 +70,25 @@ class LockOwnerCheck:
         return queue.blocking
 
     def _has_been_seen_for(self, blocking: BlockingLock, limit: timedelta) -> bool:
-        return self._clocks.monotonic() - blocking.first_seen > limit.total_seconds()
+        return self.clocks.monotonic() - blocking.first_seen > limit.total_seconds()
 
     def _is_older(self, blocking: BlockingLock, lock: NodeLock, limit: timedelta) -> bool:
         """Whether a lock is older than a limit: it was seen here for so long, or its own time is certainly so old."""
-        return self._has_been_seen_for(blocking, limit) or is_older(lock, limit, self._clocks.now())
+        return self._has_been_seen_for(blocking, limit) or is_older(lock, limit, self.clocks.now())
+
+    def _begin_check(self, blocking: BlockingLock) -> bool:
+        """Whether a lock is to be looked at now: it was not a moment ago."""
+        now = self.clocks.monotonic()
+        if now - blocking.checked < OWNER_CHECK_S:
+            return False
+        blocking.checked = now
+        return True
 
     async def _may_expire(self, blocking: BlockingLock, lock: NodeLock, queue: LockQueue, node: str) -> bool:
         if not (lock.name and lock.namespace):
             return True
-        now = self._clocks.monotonic()
-        if now - blocking.checked < OWNER_CHECK_S:
+        if not self._begin_check(blocking):
             return False
-        blocking.checked = now
         if not (self._is_alive(queue, node) or await self._is_allocating(lock, node)):
             return True
         if not blocking.is_logged:
@@ -96,18 +103,17 @@ class LockOwnerCheck:
         return owner is not None and is_allocating(owner, node)
 
     async def _has_been_over(self, blocking: BlockingLock, lock: NodeLock, queue: LockQueue, node: str) -> bool:
-        now = self._clocks.monotonic()
-        if now - blocking.checked < OWNER_CHECK_S:
+        now = self.clocks.monotonic()
+        if not self._begin_check(blocking):
             return False
-        blocking.checked = now
         if not (lock.name and lock.namespace):
             # It names no pod that could be asked about, so it expires.
             return False
         if queue.owner_uid and not self._looks_over(blocking, queue, node):
             return False
         owner = await self._find_owner(lock)
-        lists = self._state.settings.catalog.lists_under(queue.rules.key)
-        if not is_over(lock, owner, node, self._clocks.now(), self._local_knowledge(lock, queue), lists):
+        lists = self.state.settings.catalog.lists_under(queue.rules.key)
+        if not is_over(lock, owner, node, self.clocks.now(), self._local_knowledge(lock, queue), lists):
             blocking.over_since = None
             return False
         if blocking.over_since is None:
@@ -123,7 +129,7 @@ class LockOwnerCheck:
             blocking.over_since = None
             return False
         if blocking.over_since is None:
-            blocking.over_since = self._clocks.monotonic()
+            blocking.over_since = self.clocks.monotonic()
             return False
         return True
 
@@ -132,18 +138,18 @@ class LockOwnerCheck:
         uid = queue.owner_uid
         if queue.holder is not None and queue.holder.uid == uid:
             return True
-        held = self._state.cluster.ledger.find(uid)
-        return uid in self._state.allocating and held is not None and held.node == node
+        held = self.state.cluster.ledger.find(uid)
+        return uid in self.state.binds.allocating and held is not None and held.node == node
 
     def _local_knowledge(self, lock: NodeLock, queue: LockQueue) -> LocalKnowledge:
-        holder, since = queue.holder, self._state.in_charge_since
+        holder, since = queue.holder, self.state.charge.since
         return LocalKnowledge(
             binds_it=holder is not None and lock.is_held_by(holder.namespace, holder.name),
-            would_know=since is not None and self._clocks.monotonic() - since > UNBOUND_OWNER_LIMIT.total_seconds(),
+            would_know=since is not None and self.clocks.monotonic() - since > UNBOUND_OWNER_LIMIT.total_seconds(),
         )
 
     async def _find_owner(self, lock: NodeLock) -> Pod | None:
         try:
-            return await self._client.get(PODS, lock.name, namespace=lock.namespace, timeout_s=WRITE_DEADLINE_S)
+            return await self.client.get(PODS, lock.name, namespace=lock.namespace, timeout_s=WRITE_DEADLINE_S)
         except NotFoundError:
             return None

@@ -1,0 +1,21 @@
+"""Remembering, but not for ever: what others send must not fill the memory (trust T-02)."""
+
+from typing import TypeVar
+
+_K = TypeVar("_K")
+_V = TypeVar("_V")
+
+
+class Bounded(dict[_K, _V]):
+    """A dictionary in the order of its last changes; beyond ``most`` entries the oldest go."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def put(self, key: _K, value: _V) -> None:
+        """Remember something, as the newest."""
+        self.pop(key, None)
+        self[key] = value
+        if len(self) > self._most:
+            del self[next(iter(self))]
