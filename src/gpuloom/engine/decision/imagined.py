@@ -1,22 +1,34 @@
 """What a pod would hold if a decision was carried out: for questions of the kind "what if"."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.request.demand import Demand, Demands
+from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.ledger import NOBODY_ELSE, NOTHING_ELSE, Reservation, ReservationStatus
 from gpuloom.model.mig import MigAllocation
 from gpuloom.model.share import NO_TENANCY, PodShares
 
 
-def imagine_placed(demands: Demands, decision: Decision, node: str = "", *, uid: str = "") -> Reservation:
-    """Return what a pod would hold where it was decided; ``uid`` where it is not the one that was asked about.
-
-    node  in place of the decision's, which may be another one that is like it
-    """
+def imagine_placed(demands: Demands, decision: Decision, *, uid: str = "") -> Reservation:
+    """Return what a pod would hold where it was decided; ``uid`` where it is not the one that was asked about."""
     first = next(iter(demands.values()))
     given = decision.shares, decision.instances, decision.extras
-    return imagine_reservation(first, node or decision.node or "", *given, demands=demands, uid=uid)
+    return imagine_reservation(first, decision.node or "", *given, demands=demands, uid=uid)
+
+
+@contextmanager
+def away(state: ClusterState, leaving: Sequence[Reservation]) -> Iterator[None]:
+    """Let pods leave, and put them back wherever they went meanwhile."""
+    for held in leaving:
+        state.forget(held.uid)
+    try:
+        yield
+    finally:
+        for held in leaving:
+            state.forget(held.uid)
+            state.assume(held)
 
 
 def imagine_reservation(

@@ -10,7 +10,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from gpuloom.engine.decision.decision import Decision
-from gpuloom.engine.decision.imagined import imagine_placed
+from gpuloom.engine.decision.imagined import away, imagine_placed
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.placement.placement_cache import DemandClass
 from gpuloom.engine.request.demand import Demands
@@ -141,12 +141,8 @@ class KeptNode:
     def _decide_without(self, victims: AbstractSet[str], demands: Demands) -> Decision:
         """Choose cards as if victims had left, and those that leave anyway."""
         leaving = [held for held in self._copied.values() if held.uid in self._left or held.uid in victims]
-        for held in leaving:
-            self._state.forget(held.uid)
-        decision = self._decide(demands)
-        for held in leaving:
-            self._state.assume(held)
-        return decision
+        with away(self._state, leaving):
+            return self._decide(demands)
 
     def _place(self, nomination: Nomination) -> None:
         """Place a nominated pod, if it has room."""

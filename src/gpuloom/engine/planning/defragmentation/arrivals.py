@@ -3,6 +3,7 @@
 from collections.abc import Generator
 from dataclasses import dataclass, field
 
+from gpuloom.engine.decision.imagined import imagine_placed
 from gpuloom.engine.planning.defragmentation.gauge import StrandedGauge
 from gpuloom.engine.planning.defragmentation.trials import MoveTrials
 from gpuloom.engine.state.ledger import Reservation
@@ -42,7 +43,7 @@ class Arrivals:
         decision = self.trials.fork.decide(demands, (target,), headrooms=headrooms)
         if decision.node is None:
             return NOWHERE
-        self.trials.assume(_IMAGINED, demands, decision, target)
+        self.trials.state.assume(imagine_placed(demands, decision, uid=_IMAGINED))
         freed = before - self.gauge.read().stranded
         self.trials.state.forget(_IMAGINED)
         return freed

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from gpuloom.engine.decision.imagined import away, imagine_placed
 from gpuloom.engine.explanation.rule_matrix import RuleMatrix, make_rule_matrix
 from gpuloom.engine.planning.defragmentation.card_sets import Uids
 from gpuloom.engine.planning.defragmentation.node_choice import NodeChoice, choose_by_cards, choose_by_trying
@@ -106,7 +107,7 @@ class Defragmentation:
 
     def _fits_beside(self, wanted: MovingPod, node: str, movable: Sequence[Reservation], stay: frozenset[str]) -> bool:
         """Tell whether a pod fits on a node beside those that stay of the ones that may move."""
-        with self.trials.away([held for held in movable if held.uid not in stay]):
+        with away(self.trials.state, [held for held in movable if held.uid not in stay]):
             return self.trials.fork.decide(wanted.demands, (node,)).node is not None
 
     def _choose(
@@ -130,12 +131,12 @@ class Defragmentation:
     ) -> DefragmentationPlan | None:
         """Let pods leave, the wanted one come, then place those that left elsewhere; nothing of it stays."""
         trials = self.trials
-        with trials.away(leaving):
+        with away(trials.state, leaving):
             decision = trials.fork.decide(wanted.demands, (node,))
             gone = [held.uid for held in leaving]
             if decision.node is None or not trials.hosts.takes(node, wanted.uid, leaving=gone):
                 return None
-            room = trials.assume(wanted.uid, wanted.demands, decision, decision.node)
+            room = trials.state.assume(imagine_placed(wanted.demands, decision, uid=wanted.uid))
             try:
                 moves = trials.move_off(node, leaving, offered)
             finally:

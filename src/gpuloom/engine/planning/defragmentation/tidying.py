@@ -11,6 +11,7 @@ from heapq import nlargest
 from itertools import combinations
 from typing import NamedTuple
 
+from gpuloom.engine.decision.imagined import away
 from gpuloom.engine.planning.defragmentation.arrivals import NOWHERE, Arrivals
 from gpuloom.engine.planning.defragmentation.card_sets import MovableHolder
 from gpuloom.engine.planning.defragmentation.gauge import StrandedGauge
@@ -124,7 +125,7 @@ class Tidying:
         self, pods: Sequence[Reservation], offered: Mapping[str, Sequence[str]], before: Sequence[PodMove]
     ) -> TidyingStep | None:
         stranded, node = self._gauge.read().stranded, pods[0].node
-        with self.trials.away(pods):
+        with away(self.trials.state, pods):
             moves = self.trials.move_off(node, pods, offered, before)
             if moves is None:
                 return None

@@ -1,13 +1,11 @@
 """Placing pods elsewhere on a fork of the cluster, each where it fits now, and putting them back."""
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 import msgspec
 
-from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.imagined import imagine_placed
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.planning.defragmentation.hosts import HostRoom
@@ -91,18 +89,6 @@ class MoveTrials:
             offered[held.uid] = yield from self.hosts.names_for(held.uid)
         return offered
 
-    @contextmanager
-    def away(self, leaving: Sequence[Reservation]) -> Iterator[None]:
-        """Let pods leave, and put them back wherever they went meanwhile."""
-        for held in leaving:
-            self.state.forget(held.uid)
-        try:
-            yield
-        finally:
-            for held in leaving:
-                self.state.forget(held.uid)
-                self.state.assume(held)
-
     def move_off(
         self, node: str, leaving: Sequence[Reservation], offered: Offered, before: Sequence[PodMove] = ()
     ) -> list[PodMove] | None:
@@ -126,13 +112,9 @@ class MoveTrials:
         while (decision := self.fork.decide(demands, names)).node is not None:
             coming = [move.pod.uid for move in moves if move.node == decision.node]
             if not coming or self.hosts.takes(decision.node, held.uid, coming=coming):
-                return PodMove(held, self.assume(held.uid, demands, decision, decision.node))
+                return PodMove(held, self.state.assume(imagine_placed(demands, decision, uid=held.uid)))
             names.remove(decision.node)
         return None
-
-    def assume(self, uid: str, demands: Demands, decision: Decision, node: str) -> Reservation:
-        """Give a pod on the fork what was decided for it."""
-        return self.state.assume(imagine_placed(demands, decision, node, uid=uid))
 
 
 def _largest_first(held: Reservation) -> tuple[int, str, str]:
