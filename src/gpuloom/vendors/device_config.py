@@ -46,7 +46,8 @@ def _configure(family: VendorFile, sections: Mapping[str, Any], name: str) -> It
         beside, section = section, section.get(rules.under, []) if rules.under else section
     if not isinstance(section, list):
         raise ProfileError(f"{where} must be a list, an entry for each chip")
-    return tuple(_apply(family, _table(one, where), beside, f"{where}[{at}]") for at, one in enumerate(section))
+    found = (_apply(family, _table(one, where), beside, f"{where}[{at}]") for at, one in enumerate(section))
+    return tuple(profile for profile in found if profile.word not in family.replaced)
 
 
 def _apply(family: VendorFile, section: Mapping[str, Any], beside: Mapping[str, Any], where: str) -> Profile:
