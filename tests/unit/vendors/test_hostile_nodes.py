@@ -103,6 +103,14 @@ def test_profiles_that_nobody_can_look_through_cannot_be_read(names: int) -> Non
         read(profile.word, {profile.cards.register: json.dumps(said)})
 
 
+@pytest.mark.parametrize("name", ["0g.8gb", "00g.8gb"])
+def test_a_profile_without_slices_is_none(name: str) -> None:
+    """It could be given without end, and where there is no other, a part of all slices is a part of nothing."""
+    said = {"devices": [{"capacity": 6}], "profiles": {name: "0"}}
+    with pytest.raises(WireError, match="no valid drs profiles found on node n"):
+        read("Enflame", {CATALOG["Enflame"].cards.register: json.dumps(said)})
+
+
 METAX, DRS = "metax-tech.com/node-gpu-devices", "enflame.com/gcu-drs-capacity"
 TWICE: dict[str, tuple[str, str, Any]] = {
     "NVIDIA": (REGISTER, "GPU-a", [{"id": "GPU-a"}, {"id": "GPU-b"}, {"id": "GPU-a"}]),
