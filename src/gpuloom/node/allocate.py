@@ -272,11 +272,11 @@ class Allocator:
         if found.is_shown and self._watch is not None:
             self._watch.locks.note(found.pod)
             return
-        if not found.has_lock:
+        if found.lock is None:
             # A lock is set before its pod is bound: one that was not there then does not come for this pod.
             return
         try:
-            await release_lock(self._client, self._settings.node_name, found.pod, sleep=self._sleep)
+            await release_lock(self._client, self._settings.node_name, found.lock, sleep=self._sleep)
         except ApiError as error:
             # The scheduler takes the lock over from a pod that is done, so the container can start.
             _log.error(

@@ -4,6 +4,7 @@ A node's own entry wins over the device configuration, that over flags, and thos
 runs anything.
 """
 
+import math
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -12,7 +13,7 @@ import structlog
 
 from gpuloom.node.errors import ConfigurationError
 from gpuloom.node.settings import MigStrategy, NodeSettings, OperatingMode, TimeSlicing
-from gpuloom.node.sharing import read_time_slicing
+from gpuloom.node.sharing import MOST_SHARES, TOO_MANY_SHARES, read_time_slicing
 from gpuloom.wire.device_config import NvidiaConfig, decode_device_config
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.node_config import NodeConfig, decode_node_config
@@ -138,9 +139,11 @@ def _check(settings: NodeSettings) -> None:
         _check_instances(settings)
     if settings.device_split_count < 1:
         raise ConfigurationError(f"deviceSplitCount is {settings.device_split_count}, but a card needs at least 1")
+    if settings.device_split_count > MOST_SHARES:
+        raise ConfigurationError(f"deviceSplitCount is {settings.device_split_count}, more than {TOO_MANY_SHARES}")
     for key in ("device_memory_scaling", "device_core_scaling"):
-        if getattr(settings, key) <= 0:
-            raise ConfigurationError(f"{key} is {getattr(settings, key)}, but must be more than 0")
+        if not 0 < getattr(settings, key) < math.inf:
+            raise ConfigurationError(f"{key} is {getattr(settings, key)}, but must be a number of more than 0")
     if settings.lib_cuda_log_level not in {*_LOG_LEVELS, ""}:
         raise ConfigurationError(
             f"libCudaLogLevel is {settings.lib_cuda_log_level!r}, but must be one of {', '.join(_LOG_LEVELS)}"

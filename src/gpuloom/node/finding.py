@@ -51,14 +51,14 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FoundPod:
-    """The pod of a call, the call with what was known then, and whether the node lock names the pod.
+    """The pod of a call, the call with what was known then, and the node lock if that names the pod.
 
     With ``is_shown`` a watch showed the pods, nobody looked for a lock, and the pod must be confirmed.
     """
 
     pod: FullPod
     call: AllocateCall
-    has_lock: bool
+    lock: NodeLock | None = None
     is_shown: bool = False
 
 
@@ -132,7 +132,7 @@ class PodFinder:
         if pod is None:
             return None
         check_call(pod, call, self._settings)
-        return FoundPod(pod, call, has_lock=False, is_shown=True)
+        return FoundPod(pod, call, is_shown=True)
 
     async def confirm(self, found: FoundPod, written: FullPod) -> FoundPod:
         """Return a pod that a watch showed with the call as it is known after ``written``, what its grant made of it.
@@ -194,7 +194,7 @@ class PodFinder:
             place = f"node {node_name}, annotation {keys.NODE_LOCK}"
             raise AllocationError(f"{place}: {error}", f"{place}: cannot be read") from error
         check_call(pod, call, self._settings)
-        return FoundPod(pod, call, has_lock=lock is not None and lock.is_held_by(pod.namespace, pod.name))
+        return FoundPod(pod, call, lock if lock and lock.is_held_by(pod.namespace, pod.name) else None)
 
     async def _list_pods(self, book: Book | None) -> Sequence[FullPod]:
         """Return the pods of the node that have not ended: there may be very many of the others."""

@@ -25,7 +25,7 @@ _CLOSED = 0o700
 _LOCK = "lock"
 _STALE_S = 60.0
 _NUMBER = re.compile(r"\d+", re.ASCII)
-_VERSIONED = re.compile(r"libvgpu\.so\.v?\d[\w.+-]*", re.ASCII)
+_VERSIONED = re.compile(r"libvgpu\.so\.v?(\d+(?:\.\d+)*)([+-][\w.+-]*)?", re.ASCII)
 
 
 def check_library(settings: NodeSettings) -> None:
@@ -44,8 +44,8 @@ def find_library(settings: NodeSettings) -> str:
     """Return the path of the limiter's library on the host: the highest ``libvgpu.so.<version>`` if there is one."""
     plain = settings.on_this_side(settings.library)
     names = (path.name for path in plain.parent.glob(f"{plain.name}.*"))
-    versioned = [name for name in names if _VERSIONED.fullmatch(name)]
-    return f"{settings.hook_dir}/{max(versioned, key=_version)}" if versioned else settings.library
+    versioned = [match for name in names if (match := _VERSIONED.fullmatch(name))]
+    return f"{settings.hook_dir}/{max(versioned, key=_version)[0]}" if versioned else settings.library
 
 
 def look_up(settings: NodeSettings) -> HostFacts:
@@ -110,7 +110,8 @@ def remove_stale_lock(settings: NodeSettings) -> None:
     """
     with suppress(FileNotFoundError), _enter(settings.on_this_side(settings.lock_dir)) as folder:
         status = os.stat(_LOCK, dir_fd=folder, follow_symlinks=False)
-        if time.time() - status.st_ctime > _STALE_S and not _is_locked(folder, status):
+        # A lock of the future was made before the clock was put right.
+        if abs(time.time() - status.st_ctime) > _STALE_S and not _is_locked(folder, status):
             os.unlink(_LOCK, dir_fd=folder)
 
 
@@ -156,5 +157,11 @@ def _enter(directory: Path) -> Iterator[int]:
         yield descriptor
 
 
-def _version(name: str) -> tuple[tuple[int, ...], str]:
-    return tuple(map(int, _NUMBER.findall(name))), name
+def _version(name: re.Match[str]) -> tuple[list[int], bool, list[int], str]:
+    """Return what versions are compared by; a release comes after its candidates, ``2.10.0-rc.1``."""
+    mark = name[2] or ""
+    return _read_numbers(name[1]), not mark.startswith("-"), _read_numbers(mark), name[0]
+
+
+def _read_numbers(text: str) -> list[int]:
+    return [int(digits) for digits in _NUMBER.findall(text)]

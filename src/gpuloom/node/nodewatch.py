@@ -64,6 +64,7 @@ class LateRelease:
         self._sleep = sleep
         self._served: dict[tuple[str, str], str] = {}
         self._is_needed = asyncio.Event()
+        self._told = ""
 
     def note(self, pod: Pod) -> None:
         """Note a pod whose lock, if there is one, is over."""
@@ -79,11 +80,12 @@ class LateRelease:
             found = False
             try:
                 found = await self._look(served)
+                self._told = ""
             except WireError as error:
                 # Whose it is cannot be told: the scheduler takes it over when it is old.
                 _log.warning("lock cannot be read", node=self._node_name, error=str(error))
             except ApiError as error:
-                _log.warning("lock of a served pod not released", node=self._node_name, error=str(error))
+                self._tell(str(error))
                 self._note_again(served.items())
             except asyncio.CancelledError:
                 # The next run is for the next kubelet.
@@ -110,6 +112,12 @@ class LateRelease:
             return False
         await swap_annotations(self._client, NODES, node, {keys.NODE_LOCK: None})
         return True
+
+    def _tell(self, error: str) -> None:
+        """Log why it could not look, once while that lasts: an API server may be away for hours."""
+        if error != self._told:
+            _log.warning("lock of a served pod not released", node=self._node_name, error=error)
+        self._told = error
 
     def _note_again(self, served: Iterable[tuple[tuple[str, str], str]]) -> None:
         for name, uid in served:

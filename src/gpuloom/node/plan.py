@@ -124,13 +124,27 @@ def settle_shares(
 
 
 def _move(shares: ContainerShares, ids: Sequence[str]) -> ContainerShares:
-    return tuple(replace(share, uuid=physical_id(each)) for share, each in zip(shares, ids, strict=True))
+    """Put shares on the kubelet's cards: one that is on such a card stays, the others move in order."""
+    left = [physical_id(each) for each in ids]
+    stay = []
+    for share in shares:
+        stay.append(share.uuid in left)
+        if share.uuid in left:
+            left.remove(share.uuid)
+    return tuple(
+        share if stays else replace(share, uuid=left.pop(0)) for share, stays in zip(shares, stay, strict=True)
+    )
 
 
 def _settle_cards(pod: FullPod, shares: ContainerShares, ids: Sequence[str], around: Surroundings) -> ContainerShares:
     """Return the shares with the cards that count, in the order in which limits are numbered."""
     if around.settings.enable_preferred_allocation:
         chosen = [physical_id(each) for each in ids]
+        if len(set(chosen)) < len(chosen):
+            raise AllocationError(
+                f"the kubelet chose a card more than once for pod {pod.full_name}, which asks for {len(chosen)} cards "
+                "in one container: its next pod may get others"
+            )
         if sorted(chosen) != sorted(share.uuid for share in shares):
             _log.warning(
                 "the kubelet chose other cards than the scheduler, whose book-keeping is wrong now",

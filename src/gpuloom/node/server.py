@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,9 @@ async def _finish(step: Coroutine[Any, Any, None]) -> None:
 async def _end(server: grpc.aio.Server, service: DevicePluginService, path: Path) -> None:
     await server.stop(_STOP_GRACE_S)
     await service.finish_allocations()
-    _remove(path)
+    # What cannot be removed is met again, and told, by the next start.
+    with suppress(OSError):
+        _remove(path)
 
 
 async def register(settings: NodeSettings, resource: str) -> None:

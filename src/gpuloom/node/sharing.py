@@ -8,6 +8,10 @@ import structlog
 from gpuloom.node.errors import ConfigurationError
 from gpuloom.node.settings import TimeSlicing
 
+MOST_SHARES = 4000
+"""A kubelet reads 4 MiB in one message, the list of 16 cards with so many shares each."""
+
+TOO_MANY_SHARES = f"the {MOST_SHARES} shares of a card that a kubelet can be told of"
 _FEWEST_SLICES = 2
 _log = structlog.get_logger(__name__)
 
@@ -52,5 +56,7 @@ def _check(resource: _SlicedResource, source: str) -> None:
     place = f"device configuration {source}, sharing.timeSlicing of {resource.name}"
     if resource.replicas < _FEWEST_SLICES:
         raise ConfigurationError(f"{place}: replicas is {resource.replicas}, but must be at least {_FEWEST_SLICES}")
+    if resource.replicas > MOST_SHARES:
+        raise ConfigurationError(f"{place}: replicas is {resource.replicas}, more than {TOO_MANY_SHARES}")
     if resource.devices != "all":
         raise ConfigurationError(f"{place}: devices must be all, single cards cannot be chosen")

@@ -72,21 +72,20 @@ async def write_grant(
         return await change_annotations(client, FULL_PODS, pod.name, change_again, namespace=pod.namespace, sleep=sleep)
 
 
-async def release_lock(client: KubeClient, node_name: str, pod: Pod, *, sleep: Sleep) -> None:
-    """Remove the node's lock if this pod holds it; leave another pod's lock alone.
+async def release_lock(client: KubeClient, node_name: str, lock: NodeLock, *, sleep: Sleep) -> None:
+    """Remove the node's lock if it is this one; leave another alone, also a later one for a pod of the same name.
 
     Raises ApiError when the API server does not do it in time.
     """
 
     def release(node: Node) -> Annotations:
-        return {keys.NODE_LOCK: None} if _is_held_by(node, pod) else {}
+        return {keys.NODE_LOCK: None} if _is_locked_by(node, lock) else {}
 
     await change_annotations(client, NODES, node_name, release, sleep=sleep)
 
 
-def _is_held_by(node: Node, pod: Pod) -> bool:
+def _is_locked_by(node: Node, lock: NodeLock) -> bool:
     try:
-        lock = read_lock(node)
+        return read_lock(node) == lock
     except WireError:
         return False
-    return lock is not None and lock.is_held_by(pod.namespace, pod.name)

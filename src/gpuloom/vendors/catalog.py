@@ -1,7 +1,7 @@
 """The active families, as one immutable value that is passed as an argument (vendors 0.3, 3)."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from importlib.resources import files
 
@@ -163,11 +163,20 @@ def load_shipped() -> tuple[VendorFile, ...]:
 
 
 def add_families(shipped: Iterable[VendorFile], own: Iterable[VendorFile]) -> tuple[VendorFile, ...]:
-    """Return the families with a user's own: one of a word that is there already takes its place."""
+    """Return the families with a user's own: one of a word that is there already takes its place.
+
+    The other chips of a family stay, unless the user's file reads all chips of its section itself.
+    """
     own = tuple(own)
-    replaced = {profile.word for family in own for profile in family.profiles}
-    kept = (family for family in shipped if replaced.isdisjoint(profile.word for profile in family.profiles))
-    return (*kept, *own)
+    replaced = frozenset(profile.word for family in own for profile in family.profiles)
+    sections = {family.config.section for family in own if family.config.each}
+    kept = (_leave(family, replaced) for family in shipped if family.config.section not in sections)
+    return (*(family for family in kept if family.profiles), *own)
+
+
+def _leave(family: VendorFile, replaced: frozenset[str]) -> VendorFile:
+    left = tuple(profile for profile in family.profiles if profile.word not in replaced)
+    return replace(family, profiles=left, replaced=replaced)
 
 
 def make_catalog(profiles: Iterable[Profile], flags: Iterable[str] = ()) -> Catalog:

@@ -4,16 +4,17 @@ A family's section replaces its profile's values as a whole: a key that is absen
 value. A family whose section is absent is off. Sections of no family are left alone.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
 import msgspec
 
+from gpuloom.model.mig import MOST_SLICES
 from gpuloom.vendors.profile import Geometries, Profile, ProfileError, Template
 from gpuloom.vendors.profilecheck import suggest
 from gpuloom.vendors.profilefile import VendorFile, fill, make_profile, merge
-from gpuloom.wire.device_config import MigGeometries, decode_sections
+from gpuloom.wire.device_config import MigEntry, MigGeometries, decode_sections
 from gpuloom.wire.errors import WireError
 
 
@@ -46,7 +47,8 @@ def _configure(family: VendorFile, sections: Mapping[str, Any], name: str) -> It
         beside, section = section, section.get(rules.under, []) if rules.under else section
     if not isinstance(section, list):
         raise ProfileError(f"{where} must be a list, an entry for each chip")
-    return tuple(_apply(family, _table(one, where), beside, f"{where}[{at}]") for at, one in enumerate(section))
+    found = (_apply(family, _table(one, where), beside, f"{where}[{at}]") for at, one in enumerate(section))
+    return tuple(profile for profile in found if profile.word not in family.replaced)
 
 
 def _apply(family: VendorFile, section: Mapping[str, Any], beside: Mapping[str, Any], where: str) -> Profile:
@@ -78,7 +80,7 @@ def _read(family: VendorFile, field: str, value: Any, where: str) -> Any:
     if field in _CONVERSIONS:
         try:
             return _CONVERSIONS[field](value or [])
-        except (msgspec.ValidationError, KeyError, TypeError) as error:
+        except (msgspec.ValidationError, ProfileError, KeyError, TypeError) as error:
             raise ProfileError(f"{where}: {error}") from error
     known = "" if field == "word" else attrgetter(field)(family.profiles[0])
     if value is None:
@@ -132,17 +134,20 @@ def _table(section: Any, where: str) -> Mapping[str, Any]:
 
 
 def _read_geometries(value: Any) -> list[Any]:
-    """Return the instances of each geometry one by one, in order."""
     return [
-        [
-            list(group.models),
-            [
-                [{"memory_mib": e.memory_mib, "cores": e.cores} for e in entries for _ in range(e.count)]
-                for entries in group.allowed_geometries
-            ],
-        ]
+        [list(group.models), [_write_out(entries) for entries in group.allowed_geometries]]
         for group in msgspec.convert(value, list[MigGeometries])
     ]
+
+
+def _write_out(geometry: Sequence[MigEntry]) -> list[dict[str, int]]:
+    """Return the instances of a geometry one by one, in order.
+
+    Raises ProfileError.
+    """
+    if (number := sum(entry.count for entry in geometry)) > MOST_SLICES:
+        raise ProfileError(f"a geometry of {number} instances, more than any card has slices ({MOST_SLICES})")
+    return [{"memory_mib": e.memory_mib, "cores": e.cores} for e in geometry for _ in range(e.count)]
 
 
 class _ConfigTemplate(msgspec.Struct, frozen=True):

@@ -79,9 +79,10 @@ def read_sliced_cards(node: Node, profile: Profile) -> NodeCards:
 
 
 def _sort_profiles(profiles: Mapping[str, str]) -> list[tuple[int, int, str, str]]:
-    """Slices, GB, name and number of each profile."""
+    """Slices, GB, name and number of each profile; one without slices could be given without end."""
     found = ((_PROFILE.fullmatch(name), number) for name, number in profiles.items())
-    return sorted((int(match[1]), int(match[2]), match[0], number) for match, number in found if match)
+    read = ((int(match[1]), int(match[2]), match[0], number) for match, number in found if match)
+    return sorted(one for one in read if one[0])
 
 
 def _make_card(node: Node, profile: Profile, position: int, device: _Device, memory_mib: int) -> Card:

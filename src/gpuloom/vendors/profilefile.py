@@ -20,11 +20,12 @@ _CHIPS = "chips"
 
 @dataclass(frozen=True)
 class VendorFile:
-    """One file: what it says, and the profiles that follow from it."""
+    """One file: what it says, and the profiles that follow from it, without those of words that are ``replaced``."""
 
     name: str
     content: Mapping[str, Any]
     profiles: tuple[Profile, ...]
+    replaced: frozenset[str] = frozenset()
 
     @property
     def config(self) -> ConfigRules:

@@ -12,7 +12,7 @@ from gpuloom.wire.objects import Node
 from gpuloom.wire.pairscores import decode_pair_scores
 from gpuloom.wire.quantity import decode_strict_integer
 from gpuloom.wire.register import NoCardsError, check_count, decode_register
-from gpuloom.wire.words import SEPARATORS
+from gpuloom.wire.words import INT32_MAX, SEPARATORS
 
 NO_CARDS = frozenset({"", "[]"})
 """A missing annotation, or one without a card, removes the cards; a broken one keeps them (scheduler B-27)."""
@@ -101,7 +101,7 @@ def check_capacity(cards: int, name: str) -> None:
 def count_cards(node: Node, profile: Profile) -> tuple[Card, ...]:
     """Return the cards that a node's capacity stands for.
 
-    Raises NoCardsError when it has none, WireError when it says more than any node can have.
+    Raises NoCardsError when it has none, WireError when it says more than any node or card can have.
     """
     source, names = profile.cards, profile.resources
     unit = names.cores if source.unit == "cores" else names.count
@@ -114,6 +114,8 @@ def count_cards(node: Node, profile: Profile) -> tuple[Card, ...]:
     if not memory_mib and names.memory:
         factor = max(profile.request.memory_factor, 1)
         memory_mib = read_capacity(node, names.memory) * factor * source.per_card // capacity
+        if memory_mib > INT32_MAX:
+            raise WireError(f"{names.memory}: {memory_mib} MiB are more than a card can have ({INT32_MAX})")
     return tuple(
         Card(
             id=name_card(profile, node.name, index),

@@ -75,3 +75,9 @@ class FullPod(Pod, frozen=True):
     def all_containers(self) -> Sequence[FullContainer]:
         """Init containers, then regular ones."""
         return cast("Sequence[FullContainer]", super().all_containers)
+
+    @property
+    def ended_containers(self) -> frozenset[str]:
+        """Names of the containers of which nothing runs, as their kubelet says; one may start again."""
+        statuses = (*(self.status.init_container_statuses or ()), *(self.status.container_statuses or ()))
+        return frozenset(one.name for one in statuses if one.state is not None and one.state.terminated is not None)

@@ -16,9 +16,7 @@ class FilterDevices(msgspec.Struct, frozen=True):
     indexes: tuple[Natural32, ...] = msgspec.field(default=(), name="index")
 
 
-class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """One node's settings. Zero, false and empty mean: as in the device configuration."""
-
+class _PlainConfig(msgspec.Struct, frozen=True, kw_only=True):
     name: str = ""
     operating_mode: str = msgspec.field(default="", name="operatingmode")
     device_memory_scaling: float = msgspec.field(default=0.0, name="devicememoryscaling")
@@ -28,8 +26,17 @@ class NodeConfig(msgspec.Struct, frozen=True, kw_only=True):
     pre_configured_device_memory_mib: Natural32 = msgspec.field(default=0, name="preconfigureddevicememory")
     lib_cuda_log_level: str = msgspec.field(default="", name="libcudaloglevel")
     enable_numa_topology: bool = msgspec.field(default=False, name="enablenumatopology")
-    filter_devices: FilterDevices = msgspec.field(default=FilterDevices(), name="filterdevices")
     enable_preferred_allocation: bool = msgspec.field(default=False, name="enablegetpreferredallocation")
+
+
+class NodeConfig(_PlainConfig, frozen=True, kw_only=True):
+    """One node's settings. Zero, false and empty mean: as in the device configuration."""
+
+    filter_devices: FilterDevices = msgspec.field(default=FilterDevices(), name="filterdevices")
+
+
+class _Filters(msgspec.Struct, frozen=True):
+    filterdevices: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 class _Entries(msgspec.Struct, frozen=True):
@@ -49,7 +56,7 @@ def decode_node_config(text: bytes, node: str) -> NodeConfig | None:
     if not mine:
         return None
     try:
-        config = decode_fields(mine[-1], NodeConfig)
+        config = _decode_entry(mine[-1])
     except WireError as error:
         raise WireError(f"entry of node {node}: {error}") from error
     for scaling in (config.device_memory_scaling, config.device_core_scaling):
@@ -64,6 +71,13 @@ def encode_node_config(*configs: NodeConfig) -> str:
     Raises WireError for text that is not Unicode.
     """
     return encode_json({"nodeconfig": configs})
+
+
+def _decode_entry(entry: msgspec.Raw) -> NodeConfig:
+    """Read an entry; keys inside ``filterdevices`` are as free as those beside it."""
+    plain = decode_fields(entry, _PlainConfig)
+    filters = decode_fields(decode_fields(entry, _Filters).filterdevices, FilterDevices)
+    return NodeConfig(**msgspec.structs.asdict(plain), filter_devices=filters)
 
 
 def _is_named(entry: msgspec.Raw, node: str) -> bool:

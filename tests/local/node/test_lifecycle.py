@@ -140,6 +140,18 @@ async def test_a_socket_left_behind_is_replaced(agent, kubelet, settings):
             await has_devices(kubelet, 20)
 
 
+async def test_what_cannot_be_replaced_by_a_socket_is_told_and_tried_again(agent, kubelet, settings):
+    """Whoever mounts a file that is not there gets a folder."""
+    settings.plugin_socket.mkdir(parents=True)
+    with capture_logs() as logs:
+        async with kubelet, agent:
+            async with asyncio.timeout(60):
+                while not any("did not start" in log["event"] for log in logs):  # noqa: ASYNC110 - nothing announces it
+                    await asyncio.sleep(0.01)
+            settings.plugin_socket.rmdir()
+            await has_devices(kubelet, 20)
+
+
 async def test_a_stale_lock_file_of_a_division_is_removed_at_the_start(agent, kubelet, settings):
     settings.mig_lock.parent.mkdir(parents=True)
     settings.mig_lock.touch()

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from local.node.conftest import wait_until
 from local.node.unlocked import ALLOCATED, ID, LOCK, ONE, PHASE, RESOURCE, TO_ALLOCATE, Scene, count_calls
+from structlog.testing import capture_logs
 
 from gpuloom.kube import annotations
 from gpuloom.kube.resources import NODES, PODS
@@ -260,6 +261,19 @@ async def test_a_lock_for_a_later_pod_of_the_name_is_left(scene):
     scene.locks.note(served)
     await scene.looks.end()
     assert await scene.has_lock()
+
+
+async def test_an_api_server_that_is_away_is_told_once(scene, local_server):
+    await scene.add_pod()
+    await scene.shows("p")
+    await scene.lock("p")
+    local_server.faults.add(InjectedFault("GET", "/nodes/n1", times=3, status=503))
+    with capture_logs() as logs:
+        scene.locks.note(await scene.client.get(PODS, "p", namespace="default"))
+        for _ in range(3):
+            await scene.looks.end()
+        await wait_until(scene.has_no_lock)
+    assert [log["event"] for log in logs if log["log_level"] == "warning"] == ["lock of a served pod not released"]
 
 
 async def test_a_lock_that_cannot_be_read_is_looked_at_once(scene, calls):

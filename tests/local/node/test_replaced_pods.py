@@ -13,6 +13,7 @@ from gpuloom.node.mig.keeper import MigKeeper
 from gpuloom.node.simulated import SimulatedMachine, load_machine
 from gpuloom.wire.device_config import MigAllowlist
 
+LOCK = "hami.io/mutex.lock"
 PHASE = "hami.io/bind-phase"
 ALLOCATIONS = "hami.io/vgpu-mig-allocations"
 ID = ("GPU-a-0",)
@@ -27,6 +28,12 @@ class Scene:
         self.pauses = 0
         self._machine = machine
         self._settings = settings
+
+    async def lock(self, text):
+        await self.client.patch(NODES, "n1", {"metadata": {"annotations": {LOCK: text}}})
+
+    async def present_lock(self):
+        return (await self.client.get(NODES, "n1")).annotations.get(LOCK)
 
     async def add_pod(self):
         allocation = {"containerIndex": 0, "deviceIndex": 0, "gpuUUID": self.card, "profile": "1g.5gb"}
@@ -52,6 +59,8 @@ class Scene:
         if self.pauses == 1:
             await self.client.delete(PODS, "p", namespace="default", grace_period_s=0)
             await self.add_pod()
+            if await self.present_lock():
+                await self.lock("2026-01-01T00:00:09Z,default,p")
 
     async def allocate(self, *, divided):
         settings, mig = self._settings, None
@@ -95,3 +104,10 @@ async def test_a_write_to_a_pod_that_is_gone_is_not_tried_again(scene):
     with pytest.raises(AllocationError):
         await scene.allocate(divided=False)
     assert scene.pauses == 1
+
+
+async def test_another_pod_of_the_same_name_keeps_its_lock(scene):
+    await scene.lock("2026-01-01T00:00:00Z,default,p")
+    with pytest.raises(AllocationError):
+        await scene.allocate(divided=False)
+    assert await scene.present_lock() == "2026-01-01T00:00:09Z,default,p"

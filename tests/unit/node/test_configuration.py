@@ -1,6 +1,7 @@
 """Flags, device configuration and node configuration, and who wins (device plugin 5)."""
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -148,7 +149,10 @@ def test_a_missing_device_configuration_is_named(settings, tmp_path):
     ("flags", "text"),
     [
         ({"device_split_count": 0}, "deviceSplitCount is 0"),
+        ({"device_split_count": 2**31 - 1}, "more than the 4000 shares of a card"),
         ({"device_memory_scaling": 0.0}, "device_memory_scaling is 0"),
+        ({"device_memory_scaling": math.inf}, "device_memory_scaling is inf"),
+        ({"device_core_scaling": math.nan}, "device_core_scaling is nan"),
         ({"device_core_scaling": -1.0}, "device_core_scaling is -1"),
         ({"lib_cuda_log_level": "2"}, "libCudaLogLevel is '2'"),
     ],
@@ -186,6 +190,7 @@ def test_resources_keep_their_names(load, more):
     ("sharing", "text"),
     [
         ("{timeSlicing: {resources: [{name: a, replicas: 1}]}}", "replicas is 1, but must be at least 2"),
+        ("{timeSlicing: {resources: [{name: a, replicas: 5000}]}}", "replicas is 5000, more than the 4000 shares"),
         ("{timeSlicing: {resources: [{name: a, replicas: 2, devices: [0]}]}}", "devices must be all"),
         ("{timeSlicing: {resources: [{name: a}]}}", "replicas"),
         ("{timeSlicing: [a]}", "sharing"),

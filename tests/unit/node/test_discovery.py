@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from gpuloom.model.mig import MigPlacement, MigProfile
-from gpuloom.node.discovery import build_cards
+from gpuloom.node.discovery import build_cards, explain_omissions
 from gpuloom.node.mig.offers import MigOffer
 from gpuloom.node.nvml import Gpu
 from gpuloom.node.settings import NodeSettings
@@ -65,6 +65,25 @@ def test_a_card_that_tells_its_memory_ignores_the_preconfigured_one():
 
 def test_a_card_of_unknown_memory_is_left_out():
     assert build_cards([replace(RTX, memory_mib=None)], NodeSettings("n1")) == ()
+
+
+@pytest.mark.parametrize(
+    "scaling",
+    [
+        {"device_memory_scaling": 1e6},
+        {"device_memory_scaling": 1e308},
+        {"device_memory_scaling": 1e-9},
+        {"device_core_scaling": 1e9},
+        {"preconfigured_memory_mib": 2**40},
+    ],
+)
+def test_a_card_whose_amounts_no_scheduler_could_read_is_left_out_with_the_reason(scaling):
+    known, settings = (
+        replace(RTX, memory_mib=None if "preconfigured_memory_mib" in scaling else 24576),
+        NodeSettings("n1", **scaling),
+    )
+    reasons = [reason for _, reason in explain_omissions([known], settings)]
+    assert (build_cards([known], settings), ["than can be registered" in one for one in reasons]) == ((), [True])
 
 
 def test_an_unknown_numa_node_counts_as_the_first():

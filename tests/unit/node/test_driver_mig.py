@@ -45,6 +45,17 @@ async def test_profiles_that_cannot_be_read_are_an_error(mig, library):
         await mig.read_profiles("GPU-a")
 
 
+@pytest.mark.parametrize(
+    ("key", "text"), [("multiprocessors", "no multiprocessors of a MIG"), ("size", "no slices of a MIG")]
+)
+async def test_a_profile_of_nothing_is_an_error(mig, library, key, text):
+    """Its part of the card would be divided by nothing, and given without end."""
+    library.cards[0].mig_profiles = [profile | {key: 0} for profile in library.cards[0].mig_profiles]
+    library.write()
+    with pytest.raises(CardReadError, match=text):
+        await mig.read_profiles("GPU-a")
+
+
 async def is_divisible(sysfs):
     async with DriverNvml(pynvml, sysfs=sysfs) as driver:
         (gpu,) = await driver.read_gpus()

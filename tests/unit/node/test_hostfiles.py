@@ -37,8 +37,31 @@ def test_of_several_versions_the_highest_counts(host):
     assert find_library(host) == f"{PLAIN}.v2.10.0"
 
 
-def test_a_file_that_is_being_written_is_no_library(host):
-    put(host, "libvgpu.so", "libvgpu.so.tmp42")
+@pytest.mark.parametrize(
+    ("lower", "higher"),
+    [
+        ("v2.10.0-rc.1", "v2.10.0"),
+        ("2.10.0-rc.9", "2.10.0-rc.10"),
+        ("2.10.0", "2.10.1-rc.1"),
+        ("2.10.0", "2.10.0+patch.1"),
+        ("2.9", "2.10.0-rc.1"),
+    ],
+)
+def test_a_release_comes_after_its_candidates(host, lower, higher):
+    put(host, f"libvgpu.so.{lower}", f"libvgpu.so.{higher}")
+    assert find_library(host) == f"{PLAIN}.{higher}"
+
+
+def test_a_version_of_any_length_is_compared(host):
+    put(host, "libvgpu.so.2.9.1", f"libvgpu.so.{'9' * 200}")
+    assert find_library(host) == f"{PLAIN}.{'9' * 200}"
+
+
+@pytest.mark.parametrize(
+    "name", ["libvgpu.so.tmp42", "libvgpu.so.2.10.0.bak", "libvgpu.so.2.10.0.new", "libvgpu.so.2~"]
+)
+def test_a_file_that_is_being_written_or_kept_aside_is_no_library(host, name):
+    put(host, "libvgpu.so", name)
     assert find_library(host) == PLAIN
 
 

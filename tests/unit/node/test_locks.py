@@ -118,9 +118,9 @@ def test_the_folder_of_an_older_plugin_is_closed(alone):
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def age(folder: Path, monkeypatch) -> None:
+def age(folder: Path, monkeypatch, *, by_s: float = 61) -> None:
     """Let a minute and more go by."""
-    later_s = time.time() + 61
+    later_s = time.time() + by_s
     monkeypatch.setattr("gpuloom.node.hostfiles.time.time", lambda: later_s)
 
 
@@ -129,6 +129,14 @@ def test_a_lock_that_nobody_took_back_is_removed_after_a_minute(shared, monkeypa
     folder = start(shared, "u1")
     (folder / "lock").touch(mode=0o700)
     age(folder, monkeypatch)
+    hostfiles.remove_stale_lock(shared)
+    assert not (folder / "lock").exists()
+
+
+def test_a_lock_from_before_a_clock_was_put_right_is_removed(shared, monkeypatch):
+    folder = start(shared, "u1")
+    (folder / "lock").touch(mode=0o700)
+    age(folder, monkeypatch, by_s=-3600)
     hostfiles.remove_stale_lock(shared)
     assert not (folder / "lock").exists()
 

@@ -41,7 +41,7 @@ def test_a_small_instance_listed_first_leaves_room_for_the_large_ones():
     assert layout[0] == ("1g.5gb", MigPlacement(6, 1))
 
 
-@pytest.mark.parametrize("counts", [{"3g_20gb": 3}, {"9g_90gb": 1}, {}])
+@pytest.mark.parametrize("counts", [{"3g_20gb": 3}, {"9g_90gb": 1}, {"1g_5gb": 10**6}, {}])
 def test_a_geometry_that_the_card_cannot_have_has_no_places(counts):
     assert lay_out(entries(**counts), KNOWN) == ()
 

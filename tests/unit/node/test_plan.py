@@ -235,6 +235,7 @@ def test_limits_are_numbered_by_index_where_that_is_wanted(plan):
 
 
 X, Y = "GPU-00000000-0000-0000-0000-00000000000a", "GPU-00000000-0000-0000-0000-00000000000b"
+Z = "GPU-00000000-0000-0000-0000-00000000000c"
 X_AND_Y = (make_gpu(X, 0), make_gpu(Y, 1))
 
 
@@ -247,6 +248,31 @@ def test_cards_of_the_kubelet_other_than_the_schedulers_are_a_warning(plan):
     with capture_logs() as logs:
         plan(f"{X},NVIDIA,1000,10:;", [f"{Y}-3"], gpus=X_AND_Y, change={"enable_preferred_allocation": True})
     assert [(entry["kubelet"], entry["scheduler"]) for entry in logs] == [([Y], [X])]
+
+
+@pytest.mark.parametrize("ids", [(f"{X}-0", f"{Y}-0"), (f"{Y}-0", f"{X}-0")])
+def test_a_card_that_both_chose_keeps_its_own_share(plan, ids):
+    """By percentage, a container has shares of several sizes on cards of several sizes."""
+    result = plan(
+        f"{X},NVIDIA,1000,10:{Y},NVIDIA,4000,10:;", ids, gpus=X_AND_Y, change={"enable_preferred_allocation": True}
+    )
+    assert [(share.uuid, share.memory_mib) for share in result.grants[0].shares] == [(X, 1000), (Y, 4000)]
+
+
+def test_a_share_on_a_card_that_the_kubelet_did_not_choose_moves_to_the_one_that_is_left(plan):
+    result = plan(
+        f"{X},NVIDIA,1000,10:{Y},NVIDIA,4000,10:;",
+        [f"{Y}-0", f"{Z}-0"],
+        gpus=(*X_AND_Y, make_gpu(Z, 2)),
+        change={"enable_preferred_allocation": True},
+    )
+    assert [(share.uuid, share.memory_mib) for share in result.grants[0].shares] == [(Z, 1000), (Y, 4000)]
+
+
+def test_a_card_that_the_kubelet_chose_twice_is_not_given_as_two(plan):
+    both = f"{X},NVIDIA,1000,10:{Y},NVIDIA,1000,10:;"
+    with pytest.raises(AllocationError, match="chose a card more than once for pod"):
+        plan(both, [f"{X}-0", f"{X}-1"], gpus=X_AND_Y, change={"enable_preferred_allocation": True})
 
 
 def test_the_same_cards_in_another_order_are_no_warning(plan):

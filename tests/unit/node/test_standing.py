@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from structlog.testing import capture_logs
 
-from gpuloom.node.discovery import build_resources
+from gpuloom.node.discovery import build_resources, explain_omissions
 from gpuloom.node.health import HealthBook
 from gpuloom.node.inventory import CardInventory
 from gpuloom.node.nvml import Gpu, MigDevice
@@ -42,6 +42,13 @@ def test_single_offers_whole_cards_where_none_is_divided(settings):
 def test_single_leaves_out_what_is_not_like_the_first_instance(settings):
     found = offered(settings, WHOLE, divided("a", 0, "1g.5gb", "2g.10gb"), mig_strategy="single")
     assert found == {GPU: ["MIG-a0"]}
+
+
+def test_an_instance_that_is_filtered_does_not_say_what_single_offers(settings):
+    gpu, change = divided("a", 0, "2g.10gb", "1g.5gb", "1g.5gb"), {"filter_uuids": frozenset({"MIG-a0"})}
+    found = offered(settings, gpu, mig_strategy="single", **change)
+    reasons = list(explain_omissions([gpu], replace(settings, mig_strategy="single", **change)))
+    assert (found, reasons) == ({GPU: ["MIG-a1", "MIG-a2"]}, [])
 
 
 def test_mixed_offers_each_profile_as_a_resource_beside_whole_cards(settings):

@@ -91,6 +91,14 @@ def test_an_owner_that_may_still_be_served_is_not_over(changes: dict[str, str]) 
     assert not over(served(**changes))
 
 
+@pytest.mark.parametrize(
+    ("time", "expected"),
+    [(datetime(1, 1, 1, tzinfo=UTC), True), (datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC), False)],
+)
+def test_a_lock_of_any_day_of_the_calendar_is_judged(time: datetime, *, expected: bool) -> None:
+    assert is_over(NodeLock(time, "ns", "p"), served(), "n1", LOCKED, NOBODY, LISTS) is expected
+
+
 @pytest.mark.parametrize("profile", SHARING, ids=lambda profile: profile.word)
 def test_every_vendor_that_takes_the_common_lock_may_have_something_left_to_allocate(profile: Profile) -> None:
     assert profile.write.to_allocate in Catalog(tuple(load_default_profiles())).lists_under(NODE_LOCK)

@@ -1,6 +1,7 @@
 """Profiles, the catalogue made of them, and what a device configuration changes (vendors 0.3, 2, 3)."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,14 @@ import pytest
 
 from gpuloom.engine.filtering.rule_table import RULES
 from gpuloom.model.checks import CHECKS
-from gpuloom.vendors.catalog import Catalog, add_families, load_default_profiles, load_shipped, make_catalog
+from gpuloom.vendors.catalog import (
+    Catalog,
+    add_families,
+    default_profiles,
+    load_default_profiles,
+    load_shipped,
+    make_catalog,
+)
 from gpuloom.vendors.device_config import apply_device_config, write_device_config
 from gpuloom.vendors.hooks import HOOKS
 from gpuloom.vendors.profile import Profile, ProfileError
@@ -183,6 +191,33 @@ def test_a_users_profile_takes_the_place_of_a_shipped_one_of_the_same_word() -> 
     own = read_family(OWN.replace(b'"Acme"', b'"Biren"', 1), "own.toml")
     families = add_families(load_shipped(), [own])
     assert [one.name for one in families if any(p.word == "Biren" for p in one.profiles)] == ["own.toml"]
+
+
+ASCEND = [profile.word for family in load_shipped() for profile in family.profiles if profile.word.startswith("Ascend")]
+OWN_CHIP = read_family(OWN.replace(b'"Acme"', b'"Ascend910B3"', 1), "own.toml")
+
+
+def test_a_users_profile_of_one_chip_leaves_the_other_chips() -> None:
+    found = default_profiles(add_families(load_shipped(), [OWN_CHIP]))
+    chips = {one.word: one.resources.count for one in found if one.word.startswith("Ascend")}
+    assert (sorted(chips), chips["Ascend910B3"]) == (sorted(ASCEND), "acme.example/card")
+
+
+def test_a_users_profile_takes_the_place_of_a_chip_of_the_device_configuration() -> None:
+    chips = [
+        {"commonWord": word, "resourceName": f"huawei.com/{word}", "resourceMemoryName": f"huawei.com/{word}-memory"}
+        for word in ("Ascend910B3", "Ascend310P")
+    ]
+    found = apply_device_config(add_families(load_shipped(), [OWN_CHIP]), {"vnpus": chips}, "c")
+    names = {one.word: one.resources.count for one in make_catalog(found, ["enable-ascend"])}
+    assert names == {"Ascend310P": "huawei.com/Ascend310P", "Ascend910B3": "acme.example/card"}
+
+
+def test_a_users_copy_of_a_file_with_chips_takes_the_place_of_all_of_them() -> None:
+    (shipped,) = [family for family in load_shipped() if family.name == "ascend.toml"]
+    own = replace(shipped, name="own.toml", profiles=shipped.profiles[:1])
+    families = add_families(load_shipped(), [own])
+    assert [one.name for one in families if one.config.section == "vnpus"] == ["own.toml"]
 
 
 def test_a_users_profile_stays_when_a_device_configuration_says_nothing_of_it() -> None:

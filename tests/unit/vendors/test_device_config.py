@@ -54,3 +54,11 @@ def test_a_key_that_is_no_text_is_passed_over(key):
 def test_a_number_of_thousands_of_digits_is_an_error_that_names_the_file():
     with pytest.raises(ProfileError, match=r"^device-config\.yaml: a number has more than 64 bits$"):
         apply_device_config(load_shipped(), b"nvidia: {runtimeClassName: 0x" + b"f" * 6000 + b"}", "device-config.yaml")
+
+
+def test_a_geometry_of_more_instances_than_a_card_has_slices_is_an_error_that_names_the_key():
+    geometry = {"models": ["A30"], "allowedGeometries": [[{"name": "1g.6gb", "memory": 6144, "count": 65}]]}
+    with pytest.raises(
+        ProfileError, match=r"^c: nvidia\.knownMigGeometries: a geometry of 65 instances, more than any"
+    ):
+        apply_device_config(load_shipped(), {"nvidia": {"knownMigGeometries": [geometry]}}, "c")

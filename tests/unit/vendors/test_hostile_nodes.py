@@ -80,12 +80,35 @@ def test_a_capacity_of_two_billion_makes_no_cards(word: str, names: tuple[str, .
         read(word, {}, **dict.fromkeys(names, "2000000000"))
 
 
+@pytest.mark.parametrize(
+    ("word", "cores", "memory"),
+    [
+        ("MLU", "cambricon.com/mlu.smlu.vcore", "cambricon.com/mlu.smlu.vmemory"),
+        ("Mthreads", "mthreads.com/sgpu-core", "mthreads.com/sgpu-memory"),
+    ],
+)
+@pytest.mark.parametrize("amount", ["100T", "1E"])
+def test_a_capacity_of_more_memory_than_a_device_list_can_hold_makes_no_cards(
+    word: str, cores: str, memory: str, amount: str
+) -> None:
+    with pytest.raises(WireError, match=rf"{memory}: \d+ MiB are more than a card can have"):
+        read(word, {}, **{cores: "100", memory: amount})
+
+
 @pytest.mark.parametrize("names", [9_000, 65])
 def test_profiles_that_nobody_can_look_through_cannot_be_read(names: int) -> None:
     profile = CATALOG["Enflame"]
     said = {"devices": [{"capacity": 1}], "profiles": {f"1g.{number}gb": "0" for number in range(names)}}
     with pytest.raises(WireError, match=f"{names} profiles, more than 64"):
         read(profile.word, {profile.cards.register: json.dumps(said)})
+
+
+@pytest.mark.parametrize("name", ["0g.8gb", "00g.8gb"])
+def test_a_profile_without_slices_is_none(name: str) -> None:
+    """It could be given without end, and where there is no other, a part of all slices is a part of nothing."""
+    said = {"devices": [{"capacity": 6}], "profiles": {name: "0"}}
+    with pytest.raises(WireError, match="no valid drs profiles found on node n"):
+        read("Enflame", {CATALOG["Enflame"].cards.register: json.dumps(said)})
 
 
 METAX, DRS = "metax-tech.com/node-gpu-devices", "enflame.com/gcu-drs-capacity"

@@ -44,10 +44,17 @@ def test_another_nodes_entry_has_no_effect(node):
 
 
 def test_keys_are_read_in_any_letter_case():
-    text = b'{"NodeConfig":[{"Name":"n","DeviceSplitCount":4,"FilterDevices":{"uuid":["a"]}}]}'
+    text = b'{"NodeConfig":[{"Name":"n","DeviceSplitCount":4,"FilterDevices":{"UUID":["a"],"Index":[1]}}]}'
     assert decode_node_config(text, "n") == NodeConfig(
-        name="n", device_split_count=4, filter_devices=FilterDevices(("a",))
+        name="n", device_split_count=4, filter_devices=FilterDevices(("a",), (1,))
     )
+
+
+@pytest.mark.parametrize("filters", [b"null", b'{"uuid":null,"index":[1]}', b'{"uuid":[],"index":[1],"Index":null}'])
+def test_a_filter_without_a_value_is_empty(filters):
+    text = b'{"nodeconfig":[{"name":"n","devicesplitcount":4,"filterdevices":%s}]}' % filters
+    found = FilterDevices((), (1,) if b"1" in filters else ())
+    assert decode_node_config(text, "n") == NodeConfig(name="n", device_split_count=4, filter_devices=found)
 
 
 def test_a_broken_entry_of_another_node_does_no_harm():

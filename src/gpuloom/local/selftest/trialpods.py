@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from gpuloom.kube.errors import ApiError
-from gpuloom.kube.resources import PODS
+from gpuloom.kube.resources import FULL_PODS, PODS
 from gpuloom.local.cluster import LocalCluster
 from gpuloom.local.selftest.comparing import HOOK_DIR, check_given
 from gpuloom.local.selftest.grants import ContainerGrant, find_card, list_cdi_devices, list_mounts, place_here
 from gpuloom.local.selftest.report import StepFailedError
 from gpuloom.local.waiting import Key, wait_until
-from gpuloom.wire.objects import Pod
+from gpuloom.wire.fullpods import FullPod
 
 CORES_PERCENT = 25
 _NAMESPACE, _CONTAINER = "default", "main"
@@ -86,12 +86,12 @@ class TrialPods:
         except (ApiError, TimeoutError) as error:
             raise StepFailedError(f"the pods do not end: {error}") from error
 
-    async def list_pods(self) -> dict[str, Pod]:
+    async def list_pods(self) -> dict[str, FullPod]:
         """Return the pods by UID."""
         return {pod.metadata.uid: pod for pod in (await self._wait(lambda _: True)).values()}
 
-    async def _wait(self, holds: Callable[[Mapping[Key, Pod]], bool]) -> Mapping[Key, Pod]:
-        return await wait_until(self._cluster.client, PODS, holds, timeout_s=_WAIT_S)
+    async def _wait(self, holds: Callable[[Mapping[Key, FullPod]], bool]) -> Mapping[Key, FullPod]:
+        return await wait_until(self._cluster.client, FULL_PODS, holds, timeout_s=_WAIT_S)
 
     def _find_grant(self, one: TrialPod, uuids: Collection[str]) -> ContainerGrant:
         kubelet, key = self._cluster.kubelets[self._node], (_NAMESPACE, one.name, _CONTAINER)
@@ -110,5 +110,5 @@ class TrialPods:
         )
 
 
-def _runs(pod: Pod) -> bool:
+def _runs(pod: FullPod) -> bool:
     return pod.status.phase == "Running"

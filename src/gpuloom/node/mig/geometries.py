@@ -6,7 +6,7 @@ and taken back as in the newer way. Source: device plugin 12.2. Pure.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from gpuloom.model.mig import MigAllocation, MigPlacement
+from gpuloom.model.mig import MOST_SLICES, MigAllocation, MigPlacement
 from gpuloom.model.share import Share
 from gpuloom.node.nvml import Gpu, PartProfile
 from gpuloom.wire.device_config import MigEntry, MigGeometries
@@ -27,7 +27,10 @@ def lay_out_card(gpu: Gpu, known: Sequence[PartProfile], groups: Sequence[MigGeo
 
 def lay_out(geometry: Iterable[MigEntry], known: Sequence[PartProfile]) -> Layout:
     """Find a place for every instance of a geometry, the larger ones first; positions stay as they are configured."""
-    names = [entry.name for entry in geometry for _ in range(entry.count)]
+    entries = tuple(geometry)
+    if sum(entry.count for entry in entries) > MOST_SLICES:
+        return ()
+    names = [entry.name for entry in entries for _ in range(entry.count)]
     places = {profile.name: profile.placements for profile in known}
     if not names or any(not places.get(name) for name in names):
         return ()

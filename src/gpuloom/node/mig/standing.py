@@ -13,9 +13,9 @@ from gpuloom.node.replicas import INSTANCE_RESOURCE, SLICE_MARK, physical_id
 from gpuloom.node.settings import NodeSettings
 
 
-def choose_profile(gpus: Iterable[Gpu]) -> str:
+def choose_profile(gpus: Iterable[Gpu], settings: NodeSettings) -> str:
     """Return the profile that strategy ``single`` offers: that of the first instance, empty without one."""
-    return next((device.profile for gpu in gpus for device in gpu.devices), "")
+    return next((device.profile for gpu in gpus for device in _list_offered(gpu, settings)), "")
 
 
 def build_resources(gpus: Sequence[Gpu], settings: NodeSettings) -> Mapping[str, tuple[Card, ...]]:
@@ -27,8 +27,8 @@ def build_resources(gpus: Sequence[Gpu], settings: NodeSettings) -> Mapping[str,
         resource: tuple(
             _build_card(gpu, device, settings, resource)
             for gpu in gpus
-            for device in gpu.devices
-            if device.profile == profile and device.uuid not in settings.filter_uuids
+            for device in _list_offered(gpu, settings)
+            if device.profile == profile
         )
         for profile, resource in names.items()
     }
@@ -37,7 +37,7 @@ def build_resources(gpus: Sequence[Gpu], settings: NodeSettings) -> Mapping[str,
 def explain_omissions(gpus: Sequence[Gpu], settings: NodeSettings) -> Iterator[tuple[str, str]]:
     """Yield the cards and instances that are left out because of how cards are divided, and why."""
     divided = [gpu for gpu in gpus if gpu.can_be_divided]
-    profile = choose_profile(gpus)
+    profile = choose_profile(gpus, settings)
     for gpu in divided:
         if settings.mig_strategy == "none":
             yield (
@@ -54,7 +54,7 @@ def explain_omissions(gpus: Sequence[Gpu], settings: NodeSettings) -> Iterator[t
     for gpu in gpus:
         if not gpu.can_be_divided:
             yield gpu.uuid, "it is not divided and others are: divide all alike, or set migstrategy mixed"
-        for device in gpu.devices:
+        for device in _list_offered(gpu, settings):
             if device.profile != profile:
                 yield (
                     device.uuid,
@@ -88,11 +88,18 @@ def check_number(ids: Sequence[str], resource: str, settings: NodeSettings) -> N
         )
 
 
+def _list_offered(gpu: Gpu, settings: NodeSettings) -> Iterator[MigDevice]:
+    """Return the instances on a card that are not filtered."""
+    return (device for device in gpu.devices if device.uuid not in settings.filter_uuids)
+
+
 def _name_resources(gpus: Sequence[Gpu], settings: NodeSettings) -> Mapping[str, str]:
     """Return the resource of each profile that is offered, in the order of their names."""
     if settings.mig_strategy == "single":
-        return {choose_profile(gpus): settings.resource_name} if any(gpu.can_be_divided for gpu in gpus) else {}
-    profiles = sorted({device.profile for gpu in gpus for device in gpu.devices})
+        return (
+            {choose_profile(gpus, settings): settings.resource_name} if any(gpu.can_be_divided for gpu in gpus) else {}
+        )
+    profiles = sorted({device.profile for gpu in gpus for device in _list_offered(gpu, settings)})
     return {profile: INSTANCE_RESOURCE + profile.replace("+", ".") for profile in profiles}
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from gpuloom.model.share import ContainerShares
 from gpuloom.node.replicas import card_of_share, is_instance
 from gpuloom.wire.errors import WireError
+from gpuloom.wire.fullpods import FullPod
 from gpuloom.wire.keys import DEVICES_ALLOCATED
 from gpuloom.wire.objects import Container, Pod
 from gpuloom.wire.quantity import round_quantity
@@ -29,7 +30,8 @@ ContainerKey = tuple[str, str]
 class Allotment:
     """What one container has: ``limits`` is how many bytes of which card, by UUID, in the order of its list.
 
-    Without cards it blocks nobody and waits for nobody.
+    Without cards it blocks nobody and waits for nobody. Of one that ``has_ended`` nothing runs, but its region
+    still says what a program used that was killed.
     """
 
     namespace: str
@@ -37,6 +39,7 @@ class Allotment:
     container: str
     priority: int
     limits: Mapping[str, int]
+    has_ended: bool = False
 
 
 class Allotments:
@@ -44,9 +47,9 @@ class Allotments:
 
     def __init__(self, priority_resource: str) -> None:
         self._priority_resource = priority_resource
-        self._read: dict[str, tuple[Pod, Mapping[ContainerKey, Allotment]]] = {}
+        self._read: dict[str, tuple[FullPod, Mapping[ContainerKey, Allotment]]] = {}
 
-    def read(self, pods: Mapping[str, Pod]) -> Mapping[ContainerKey, Allotment]:
+    def read(self, pods: Mapping[str, FullPod]) -> Mapping[ContainerKey, Allotment]:
         """Return what each container has, without those of pods that have ended."""
         known, self._read = self._read, {}
         allotments: dict[ContainerKey, Allotment] = {}
@@ -58,9 +61,10 @@ class Allotments:
         return allotments
 
 
-def allot(uid: str, pod: Pod, priority_resource: str) -> Mapping[ContainerKey, Allotment]:
+def allot(uid: str, pod: FullPod, priority_resource: str) -> Mapping[ContainerKey, Allotment]:
     """Return what a pod's containers have: no cards if its annotation cannot be read, nothing once it has ended."""
     shares = {container.name: shares for container, shares in list_shares(pod)}
+    ended = pod.ended_containers
     return {
         (uid, container.name): Allotment(
             pod.namespace,
@@ -68,6 +72,7 @@ def allot(uid: str, pod: Pod, priority_resource: str) -> Mapping[ContainerKey, A
             container.name,
             read_priority(container, priority_resource),
             _read_limits(shares.get(container.name, ())),
+            has_ended=container.name in ended,
         )
         for container in (() if pod.is_over else pod.all_containers)
     }

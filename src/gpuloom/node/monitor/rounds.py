@@ -18,7 +18,7 @@ from gpuloom.node.monitor.region import UUID_SHOWN, DeviceUse, Region
 from gpuloom.node.monitor.regionfile import RegionFile, Signals, read_region_file, write_signals
 from gpuloom.node.monitor.strangers import Strangers
 from gpuloom.node.monitor.turnover import Turnover
-from gpuloom.wire.objects import Pod
+from gpuloom.wire.fullpods import FullPod
 
 _MOST_FIGURES = 1000
 _MOST_ERRORS = 20
@@ -42,7 +42,7 @@ class ContainerUse:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """What a round found. ``waiting`` containers have no region yet, ``unreadable`` ones have a broken one.
+    """What a round found, of ``containers`` that run. ``waiting`` ones have no region yet, ``unreadable`` a broken one.
 
     ``unknown`` are directories that belong to no container with shared cards.
     """
@@ -88,7 +88,7 @@ class Rounds:
         self._figures = Turnover(_MOST_FIGURES)
         self._errors = Turnover(_MOST_ERRORS)
 
-    async def make(self, pods: Mapping[str, Pod], *, with_feedback: bool) -> Round:
+    async def make(self, pods: Mapping[str, FullPod], *, with_feedback: bool) -> Round:
         """Look at every container of `pods`, which are the node's by UID. Without feedback nothing is written."""
         errors: dict[str, str] = {}
         directories = self._list(errors)
@@ -102,7 +102,7 @@ class Rounds:
         self._report(paths, found.errors, errors)
         self._figures.keep(paths)
         return Round(
-            tuple(self._describe(one) for one in found.seen if one.allotment.limits),
+            tuple(self._describe(one) for one in found.seen if one.allotment.limits and not one.allotment.has_ended),
             found.waiting,
             len(found.errors),
             sum(not one.file.region.is_settled for one in found.seen),

@@ -175,6 +175,16 @@ def check_at_most(number: int, most: int, what: str) -> int:
     return number
 
 
+def check_some(number: int, what: str) -> int:
+    """Return a number that the driver tells.
+
+    Raises NonsenseError for none; `what` says what it is a number of.
+    """
+    if not number:
+        raise NonsenseError(f"it tells no {what}")
+    return number
+
+
 def decode_text(text: Any) -> str:
     """Return a text of the library, which some versions give as bytes."""
     return text.decode() if isinstance(text, bytes) else str(text)

@@ -9,6 +9,7 @@ from gpuloom.node.errors import CardReadError, HalfMadeError
 from gpuloom.node.nvidia.cards import (
     MOST_INSTANCES,
     check_at_most,
+    check_some,
     decode_text,
     find_handle,
     list_mig_devices,
@@ -239,7 +240,7 @@ class _Calls:
         return PartProfile(
             name=_name(info),
             memory_mib=int(info.memorySizeMB),
-            multiprocessors=int(info.multiprocessorCount),
+            multiprocessors=check_some(int(info.multiprocessorCount), "multiprocessors of a MIG profile"),
             most=_read_most(info),
             placements=self._read_placements(card, info.id),
         )
@@ -251,7 +252,10 @@ class _Calls:
         most = check_at_most(count.value, MOST_INSTANCES, "places for a MIG instance")
         array = (library.c_nvmlGpuInstancePlacement_t * most)()
         library.nvmlDeviceGetGpuInstancePossiblePlacements(card, profile_id, array, byref(count))
-        return tuple(MigPlacement(int(array[place].start), int(array[place].size)) for place in range(most))
+        return tuple(
+            MigPlacement(int(array[place].start), check_some(int(array[place].size), "slices of a MIG profile"))
+            for place in range(most)
+        )
 
     def _to_part(self, profile: str, info: Any, runtimes: dict[int, MigRuntime]) -> Part:
         place = info.placement

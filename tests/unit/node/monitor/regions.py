@@ -5,10 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 
-from gpuloom.wire.objects import Pod
+from gpuloom.wire.fullpods import FullPod
 
 MAGIC = 19920718
 FORMS = {
@@ -123,7 +124,8 @@ def make_pod(
     init: Sequence[str] = (),
     allocated: str | None = None,
     phase: str = "Running",
-) -> Pod:
+    ended: Sequence[str] = (),
+) -> FullPod:
     """A pod each of whose containers has 1000 MiB of these cards, unless its annotation is given."""
     limits = {} if priority is None else {"nvidia.com/priority": str(priority)}
     shares = "".join(f"{card},NVIDIA,1000,30:" for card in cards) + ";"
@@ -139,6 +141,14 @@ def make_pod(
             "containers": [{"name": each, "resources": {"limits": limits}} for each in containers],
             "initContainers": [{"name": each, "resources": {"limits": limits}} for each in init],
         },
-        "status": {"phase": phase},
+        "status": {
+            "phase": phase,
+            "initContainerStatuses": [_tell_state(each, ended) for each in init],
+            "containerStatuses": [_tell_state(each, ended) for each in containers],
+        },
     }
-    return msgspec.convert(body, Pod)
+    return msgspec.convert(body, FullPod)
+
+
+def _tell_state(name: str, ended: Sequence[str]) -> dict[str, Any]:
+    return {"name": name, "state": {"terminated": {"exitCode": 137}} if name in ended else {"running": {}}}

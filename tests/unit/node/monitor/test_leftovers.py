@@ -122,6 +122,25 @@ async def test_a_directory_that_says_to_be_of_the_future_is_deleted_too(leftover
     assert not path.exists()
 
 
+async def test_a_directory_that_a_wrong_clock_made_is_deleted_after_the_interval_from_now(leftovers, root):
+    """A machine may start years ahead, until it hears what time it is."""
+    path, right_s = put(root, "u9_c"), NOW_S - 10**8
+    for later_s in (0, 299):
+        await leftovers.tidy(PODS, right_s + later_s)
+    is_kept = path.exists()
+    await leftovers.tidy(PODS, right_s + 300)
+    assert (is_kept, path.exists()) == (True, False)
+
+
+async def test_a_clock_that_is_put_back_again_begins_the_interval_anew(leftovers, root):
+    path = put(root, "u9_c")
+    for now_s in (NOW_S - 10**7, NOW_S - 10**8, NOW_S - 10**8 + 299):
+        await leftovers.tidy(PODS, now_s)
+    is_kept = path.exists()
+    await leftovers.tidy(PODS, NOW_S - 10**8 + 300)
+    assert (is_kept, path.exists()) == (True, False)
+
+
 async def test_the_directory_for_locks_goes_with_its_pod(leftovers, root):
     path, kept = put(root, "u9_c.locks"), put(root, "u1_c.locks")
     age(path, 301)
@@ -130,13 +149,13 @@ async def test_the_directory_for_locks_goes_with_its_pod(leftovers, root):
     assert (path.exists(), kept.exists()) == (False, True)
 
 
-@pytest.mark.parametrize(("later_s", "failures"), [(5, 1), (301, 2)])
+@pytest.mark.parametrize(("later_s", "failures"), [(5, 1), (301, 2), (-1, 2)])
 async def test_what_cannot_be_deleted_is_tried_again_minutes_later(leftovers, root, monkeypatch, later_s, failures):
     def refuse(path):
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(directories, "remove_tree", refuse)
-    age(put(root, "u9_c"), 301)
+    age(put(root, "u9_c"), 1000)
     await leftovers.tidy(PODS, NOW_S)
     await leftovers.tidy(PODS, NOW_S + later_s)
     assert leftovers.failures == failures

@@ -136,6 +136,17 @@ async def test_a_pod_that_has_ended_blocks_nobody_and_has_no_figures(rounds, roo
     assert (read_word(low, AT.recent), len(found.containers), found.unknown) == (1, 1, 0)
 
 
+@pytest.mark.parametrize("init", [True, False])
+async def test_a_container_that_has_ended_beside_others_has_no_figures(rounds, root, init):
+    """A program that was killed leaves in its region what it used."""
+    first, second = ("c", "d") if init else ("d", "c")
+    pods = {"u1": make_pod("u1", init=[first], containers=[second], ended=["c"])}
+    for name in "cd":
+        put(root, "u1", name, Content())
+    found = await rounds.make(pods, with_feedback=True)
+    assert ([use.container for use in found.containers], found.unknown) == (["d"], 0)
+
+
 async def test_a_container_on_instances_of_cards_takes_no_part(rounds, root):
     """Others made these; HAMi-core does not limit there."""
     put(root, "u1", "c", Content())

@@ -70,7 +70,7 @@ def is_older(lock: NodeLock, limit: timedelta, now: datetime) -> bool:
 def _is_namesake(lock: NodeLock, owner: Pod) -> bool:
     """A pod created after the lock's time is another one of the same name."""
     try:
-        return decode_time(owner.metadata.creation_timestamp or "") > lock.time + CLOCK_MARGIN
+        return decode_time(owner.metadata.creation_timestamp or "") - lock.time > CLOCK_MARGIN
     except WireError:
         return False
 
@@ -83,7 +83,8 @@ def _is_served(lock: NodeLock, owner: Pod, lists: Iterable[str]) -> bool:
     if owner.annotations.get(BIND_PHASE) not in {PHASE_SUCCESS, PHASE_FAILED}:
         return False
     bound_at = decode_unix_time(owner.annotations.get(BIND_TIME, ""))
-    if bound_at is None or bound_at < int((lock.time - CLOCK_MARGIN).timestamp()):
+    # To reckon with times themselves leaves the calendar, where a lock is of its first or last day.
+    if bound_at is None or bound_at < int(lock.time.timestamp() - CLOCK_MARGIN.total_seconds()):
         return False
     try:
         return not any(has_shares(owner.annotations.get(key, "")) for key in lists)
