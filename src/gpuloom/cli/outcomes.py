@@ -20,6 +20,14 @@ class ExitCode(IntEnum):
     UNREAD = 141
 
 
+def first_line(error: Exception) -> str:
+    """Say what is wrong in one line."""
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return text.partition("\n")[0] or type(error).__name__
+
+
 class CommandError(Exception):
     """A command gives up; the message is one line that says what is wrong and what to do."""
 

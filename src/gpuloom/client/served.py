@@ -217,7 +217,8 @@ def _write_name(parameter: str, name: object) -> str:
 
 
 def _write_depth(depth: Depth) -> dict[str, str | Sequence[str]]:
-    named: dict[str, str | Sequence[str]] = {"node": sorted(depth.nodes)} if depth.nodes else {}
+    nodes = sorted(_check_name("node", name) for name in depth.nodes)
+    named: dict[str, str | Sequence[str]] = {"node": nodes} if nodes else {}
     return {**named, "nodes": str(depth.most_nodes), "names": str(depth.most_names)}
 
 

@@ -36,7 +36,7 @@ def is_path_segment(name: str) -> bool:
 
     With any other, whoever stands between leads to another path.
     """
-    return bool(name) and name not in {".", ".."} and not {"/", "%"} & set(name)
+    return bool(name) and name.isprintable() and name not in {".", ".."} and not {"/", "%"} & set(name)
 
 
 @dataclass(frozen=True, slots=True)
