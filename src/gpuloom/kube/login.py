@@ -47,6 +47,7 @@ def read_server(url: str) -> tuple[str, str]:
     try:
         read = urlsplit(url)
         host = read.hostname if read.port != 0 else None
+        (host or "").encode("idna")  # as whoever looks the name up does
     except ValueError:
         host = None
     is_sound = host and url.isprintable() and read.path.isascii() and set(host).isdisjoint(_NO_HOST)

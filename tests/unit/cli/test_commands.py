@@ -440,7 +440,10 @@ def test_bytes_that_are_not_utf_8_are_wrong_usage(tokens: list[str], unused_tcp_
     assert len(done.stderr.splitlines()) == 1, done.stderr
 
 
-@pytest.mark.parametrize("url", ["http://localhost:1/ü", "http://localhost:1/\udcff", "http://local\x7fhost:1"])
+@pytest.mark.parametrize(
+    "url",
+    ["http://localhost:1/ü", "http://localhost:1/\udcff", "https://a..b", "https://.com", "http://local\x7fhost:1"],
+)
 def test_a_url_with_what_none_has_is_wrong_usage(url: str) -> None:
     done = run_gpuloom("nodes", "--server", url, env={"GPULOOM_TOKEN": "t"})
     assert (done.returncode, " is no http or https URL: correct it\n" in done.stderr) == (2, True), done.stderr

@@ -116,6 +116,7 @@ async def test_renewing_an_access_that_was_replaced_changes_nothing(tmp_path: Pa
         ({"cluster": {"server": "127.0.0.1:80"}}, "'127.0.0.1:80' is no http or https URL"),
         ({"cluster": {"server": "https://h:port"}}, "'https://h:port' is no http or https URL"),
         ({"cluster": {"server": "https://h h"}}, "'https://h h' is no http or https URL"),
+        ({"cluster": {"server": "https://a..b"}}, "'https://a..b' is no http or https URL"),
         ({"cluster": {"server": "https://"}}, "'https://' is no http or https URL"),
         ({"cluster": {"server": "http://h", "proxy-url": "http://p"}}, "proxy-url 'http://p', which gpuloom does not"),
         ({"user": {"as": "root"}}, "user 'u' in .*config uses as, which gpuloom does not support"),
