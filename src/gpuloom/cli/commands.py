@@ -100,6 +100,13 @@ def _open_missing_streams() -> None:
 
 def run(tokens: Sequence[str]) -> ExitCode:
     """Run one command line and say how it ended; errors stand on stderr, one line each."""
+    try:
+        return _run(tokens)
+    except KeyboardInterrupt:
+        return ExitCode.STOPPED
+
+
+def _run(tokens: Sequence[str]) -> ExitCode:
     if tokens and (told := tell_unknown(tokens[0], [name for name, *_ in COMMANDS])):
         sys.stderr.write(f"gpuloom: {told}\n")
         return ExitCode.USAGE
@@ -136,6 +143,7 @@ def build_app() -> "App":
         version=__version__,
         help_epilogue=EXIT_CODES,
         default_parameter=Parameter(show_default=_tell_default),
+        suppress_keyboard_interrupt=False,  # it would end the process by itself
     )
     for name, target, group, text in COMMANDS:
         # Several commands under one name are an App of their own, which has its epilogue.

@@ -447,3 +447,14 @@ def test_bytes_that_are_not_utf_8_are_wrong_usage(tokens: list[str], unused_tcp_
 def test_a_url_with_what_none_has_is_wrong_usage(url: str) -> None:
     done = run_gpuloom("nodes", "--server", url, env={"GPULOOM_TOKEN": "t"})
     assert (done.returncode, " is no http or https URL: correct it\n" in done.stderr) == (2, True), done.stderr
+
+
+def test_ctrl_c_before_the_answer_ends_a_command_without_a_message(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gpuloom.cli.version.print_version", stop)
+    assert run(["version"]) == 128 + signal.SIGINT
+    assert capsys.readouterr() == ("", "")
