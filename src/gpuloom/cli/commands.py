@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gpuloom import __version__
 from gpuloom.cli.examples import EXIT_CODES, write_epilogue
 from gpuloom.cli.misuse import tell_unknown, tell_unused
-from gpuloom.cli.outcomes import CommandError, ExitCode
+from gpuloom.cli.outcomes import CommandError, ExitCode, first_line
 from gpuloom.cli.plain import plain_lines
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ _OBJECTS_BETWEEN_COLLECTIONS = 50_000
 
 def main() -> None:
     """Run the command line of this process and exit."""
+    _open_missing_streams()
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     # NumPy's library for matrices, of which there are none here, starts threads that are busy for a while.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -90,8 +91,22 @@ def main() -> None:
     sys.exit(code)
 
 
+def _open_missing_streams() -> None:
+    """Open what a shell closed (``>&-``): otherwise the next file or connection would take its place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, Path(os.devnull).open(mode))  # noqa: SIM115 - for as long as this process lives
+
+
 def run(tokens: Sequence[str]) -> ExitCode:
     """Run one command line and say how it ended; errors stand on stderr, one line each."""
+    try:
+        return _run(tokens)
+    except KeyboardInterrupt:
+        return ExitCode.STOPPED
+
+
+def _run(tokens: Sequence[str]) -> ExitCode:
     if tokens and (told := tell_unknown(tokens[0], [name for name, *_ in COMMANDS])):
         sys.stderr.write(f"gpuloom: {told}\n")
         return ExitCode.USAGE
@@ -100,20 +115,21 @@ def run(tokens: Sequence[str]) -> ExitCode:
     try:
         result = build_app()(list(tokens), exit_on_error=False, print_error=False, result_action="return_value")
         sys.stdout.flush()
+        return result if isinstance(result, ExitCode) else ExitCode.YES
     except UnusedCliTokensError as error:
-        sys.stderr.write(f"gpuloom: {tell_unused(tokens[0], error.unused_tokens or ())}\n")
-        return ExitCode.USAGE
+        told, code = tell_unused(tokens[0], error.unused_tokens or ()), ExitCode.USAGE
     except CycloptsError as error:
-        sys.stderr.write(f"gpuloom: {' '.join(str(error).split())} See --help.\n")
-        return ExitCode.USAGE
+        told, code = f"{' '.join(str(error).split())} See --help.", ExitCode.USAGE
     except CommandError as error:
-        sys.stderr.write(f"gpuloom: {plain_lines(str(error))}\n")
-        return error.code
-    except BrokenPipeError:
+        told, code = plain_lines(str(error)), error.code
+    except (BrokenPipeError, SystemExit):  # the second is what Rich makes of the first
         # Whoever read our answer has enough. Nothing may be flushed to them at the end either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ExitCode.UNREAD
-    return result if isinstance(result, ExitCode) else ExitCode.YES
+    except OSError as error:
+        told, code = plain_lines(first_line(error)), ExitCode.NO
+    sys.stderr.write(f"gpuloom: {told}\n")
+    return code
 
 
 def build_app() -> "App":
@@ -127,6 +143,7 @@ def build_app() -> "App":
         version=__version__,
         help_epilogue=EXIT_CODES,
         default_parameter=Parameter(show_default=_tell_default),
+        suppress_keyboard_interrupt=False,  # it would end the process by itself
     )
     for name, target, group, text in COMMANDS:
         # Several commands under one name are an App of their own, which has its epilogue.

@@ -10,6 +10,7 @@ class ExitCode(IntEnum):
     NO       no, something is wrong, or it could not be done
     USAGE    flags are wrong, or a file that was given cannot be read
     UNKNOWN  it cannot be told: nobody could be asked, or nobody knows
+    STOPPED  somebody pressed Ctrl-C before there was an answer, as the shell says it (128 + SIGINT)
     UNREAD   whoever read the answer went away before its end, as the shell says it of all programs (128 + SIGPIPE)
     """
 
@@ -17,7 +18,16 @@ class ExitCode(IntEnum):
     NO = 1
     USAGE = 2
     UNKNOWN = 3
+    STOPPED = 130
     UNREAD = 141
+
+
+def first_line(error: Exception) -> str:
+    """Say what is wrong in one line."""
+    text = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return text.partition("\n")[0] or type(error).__name__
 
 
 class CommandError(Exception):

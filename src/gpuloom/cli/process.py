@@ -6,7 +6,7 @@ import signal
 from collections.abc import Coroutine
 from typing import Any
 
-from gpuloom.cli.outcomes import CommandError, ExitCode
+from gpuloom.cli.outcomes import CommandError, ExitCode, first_line
 from gpuloom.kube import KubeClient
 from gpuloom.kube.credentials import load_default
 from gpuloom.kube.errors import ApiError, CredentialsError, tell_failure
@@ -39,9 +39,9 @@ def run_until_signal(
         if isinstance(cause, ApiError):
             raise CommandError(tell_failure(cause), ExitCode.UNKNOWN) from error
         if isinstance(cause, CredentialsError):
-            raise CommandError(_first_line(cause), ExitCode.UNKNOWN) from error
+            raise CommandError(first_line(cause), ExitCode.UNKNOWN) from error
         if isinstance(cause, (OSError, *failures)):
-            raise CommandError(_first_line(cause)) from error
+            raise CommandError(first_line(cause)) from error
         raise
 
 
@@ -91,10 +91,3 @@ def _first_cause(error: Exception) -> Exception:
     while isinstance(error, ExceptionGroup):
         error = error.exceptions[0]
     return error
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error)
-    if isinstance(error, OSError) and error.strerror:
-        text = f"{error.filename}: {error.strerror}" if error.filename else error.strerror
-    return text.partition("\n")[0] or type(error).__name__

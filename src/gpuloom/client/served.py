@@ -20,6 +20,7 @@ from gpuloom.engine.explanation.depth import Depth
 from gpuloom.engine.explanation.values import Explanation
 from gpuloom.kube import ApiError, KubeClient, UnauthorizedError, UnreachableError, UntrustedError
 from gpuloom.kube.errors import tell_failure
+from gpuloom.kube.resources import is_path_segment
 from gpuloom.web.place import API_ROOT, TOKEN_HEADER
 from gpuloom.web.views.values import (
     CardView,
@@ -202,11 +203,11 @@ class ServedReader:
 
 
 def _check_name(parameter: str, name: object) -> str:
-    """Refuse what cannot be a name. One with a slash would lead whoever stands between to another path.
+    """Refuse what cannot be a name.
 
     Raises MisusedError.
     """
-    if not isinstance(name, str) or not name or "/" in name or name in {".", ".."}:
+    if not isinstance(name, str) or not is_path_segment(name):
         raise MisusedError(f"{parameter} is {name!r}, which is no name")
     return name
 
@@ -216,7 +217,8 @@ def _write_name(parameter: str, name: object) -> str:
 
 
 def _write_depth(depth: Depth) -> dict[str, str | Sequence[str]]:
-    named: dict[str, str | Sequence[str]] = {"node": sorted(depth.nodes)} if depth.nodes else {}
+    nodes = sorted(_check_name("node", name) for name in depth.nodes)
+    named: dict[str, str | Sequence[str]] = {"node": nodes} if nodes else {}
     return {**named, "nodes": str(depth.most_nodes), "names": str(depth.most_names)}
 
 

@@ -124,7 +124,7 @@ def _read_files(files: Sequence[Path]) -> list[tuple[Path, KubeConfig]]:
 
 def _read_file(file: Path) -> KubeConfig:
     try:
-        return msgspec.yaml.decode(file.read_bytes(), type=KubeConfig)
+        return msgspec.yaml.decode(file.read_bytes(), type=KubeConfig | None) or KubeConfig()
     except OSError as error:
         raise CredentialsError(
             f"cannot read the kubeconfig {file}: {error.strerror}; name another, or correct KUBECONFIG"

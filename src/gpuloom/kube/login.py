@@ -47,9 +47,11 @@ def read_server(url: str) -> tuple[str, str]:
     try:
         read = urlsplit(url)
         host = read.hostname if read.port != 0 else None
+        (host or "").encode("idna")  # as whoever looks the name up does
     except ValueError:
         host = None
-    if not host or read.scheme not in {"http", "https"} or not set(host).isdisjoint(_NO_HOST):
+    is_sound = host and url.isprintable() and read.path.isascii() and set(host).isdisjoint(_NO_HOST)
+    if not host or not is_sound or read.scheme not in {"http", "https"}:
         raise ValueError(f"{url!r} is no http or https URL: correct it")
     if read.query or read.fragment:
         raise ValueError(f"{url!r} is more than an address: leave out what begins with ? or #")

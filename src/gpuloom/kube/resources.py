@@ -31,6 +31,14 @@ def keep_all(found: T) -> T:
     return found
 
 
+def is_path_segment(name: str) -> bool:
+    """Tell whether the API server takes a text for one part of a path, as each object's name is.
+
+    With any other, whoever stands between leads to another path.
+    """
+    return bool(name) and name.isprintable() and name not in {".", ".."} and not {"/", "%"} & set(name)
+
+
 @dataclass(frozen=True, slots=True)
 class Resource(Generic[T]):
     """One kind of object: ``plural`` stands in paths, ``kind`` in messages, ``type`` is what its JSON becomes.

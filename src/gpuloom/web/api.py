@@ -19,9 +19,16 @@ from gpuloom.serving.rights import Rights, RightsError, SignInError, User
 from gpuloom.serving.turns import FairTurns
 from gpuloom.web.entrance import Entrance
 from gpuloom.web.lookup import Lookup
-from gpuloom.web.operations import OPERATIONS, Operation, describe_api
+from gpuloom.web.operations import OPERATIONS, RECORDING, RECORDING_PARAMETERS, Operation, describe_api
 from gpuloom.web.pages import Pace
-from gpuloom.web.parameters import LONGEST_SHOWN, check_parameters, named_namespaces, read_depth, read_limit
+from gpuloom.web.parameters import (
+    LONGEST_SHOWN,
+    check_parameters,
+    named_namespaces,
+    read_depth,
+    read_limit,
+    read_pod_name,
+)
 from gpuloom.web.place import API_ROOT
 from gpuloom.web.preempting import BudgetLookup
 from gpuloom.web.refusals import RefusedError, need_nodes, need_pods
@@ -111,7 +118,7 @@ class WebApi:
         return [
             *(web.route(one.method, f"{API_ROOT}{one.path}", self._answer(one, views[one.path])) for one in OPERATIONS),
             web.get("/openapi.json", _answer_description),
-            web.get(f"{API_ROOT}/recording", self._guard(self._recording)),
+            web.get(f"{API_ROOT}{RECORDING}", self._guard(self._recording)),
             web.route("*", "/api/{path:.*}", _refuse_path),
         ]
 
@@ -148,7 +155,7 @@ class WebApi:
     def _answer(self, operation: Operation, view: Callable[[web.Request, Viewer], Awaitable[Any]]) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             user, viewer = await self.viewer(request)
-            check_parameters(request, operation)
+            check_parameters(request, operation.path, operation.parameters)
             async with self._turns.take(crowd_of(user.name)):
                 return _answer_json(operation.encode(await view(request, viewer)))
 
@@ -256,13 +263,14 @@ class WebApi:
 
     async def _recording(self, request: web.Request) -> web.StreamResponse:
         _, viewer = await self.viewer(request)
+        check_parameters(request, RECORDING, RECORDING_PARAMETERS)
         need_nodes(viewer)
         if not viewer.all_pods:
             raise RefusedError(403, "a recording tells of all pods: it needs the right to list pods in all namespaces")
-        namespace, _, name = request.query.get("pod", "").partition("/")
-        pod = await self.lookup.find_pod(namespace, name, viewer) if name else None
+        named = read_pod_name(request)
+        pod = await self.lookup.find_pod(*named, viewer) if named else None
         if pod is not None and not self.source.state.settings.asks_for_cards(pod):
-            raise RefusedError(404, f"pod {namespace}/{name} asks for no card")
+            raise RefusedError(404, f"pod {pod.full_name} asks for no card")
         lines = await self.pace.collect(list_lines(self.source, pod))
         disposition = {"Content-Disposition": 'attachment; filename="gpuloom.jsonl"'}
         return web.Response(body=b"".join(lines), content_type="application/jsonl", headers=disposition)

@@ -1,7 +1,7 @@
 """Finds what somebody names: a card, a pod, a decision."""
 
 from gpuloom.kube import ApiError, NotFoundError, UnreadableError
-from gpuloom.kube.resources import HOST_PODS
+from gpuloom.kube.resources import HOST_PODS, is_path_segment
 from gpuloom.model.cardplace import NoCardError, SeveralCardsError, find_at
 from gpuloom.model.uuids import AmbiguousUuidError
 from gpuloom.scheduler.filter.history import PastDecision
@@ -78,13 +78,16 @@ class Lookup:
 
     async def read_pod(self, namespace: str, name: str) -> Pod:
         """Read a pod from the API server."""
+        absent = f"there is no pod {namespace}/{name}"
+        if not (is_path_segment(namespace) and is_path_segment(name)):
+            raise RefusedError(404, absent)
         try:
             async with self._reads.take(namespace):
                 pod = await self._client.get(HOST_PODS, name, namespace=namespace)
         except CrowdedError as error:
             raise RefusedError(503, "too many pods are read at once: try again in a moment") from error
         except NotFoundError as error:
-            raise RefusedError(404, f"there is no pod {namespace}/{name}") from error
+            raise RefusedError(404, absent) from error
         except UnreadableError as error:
             raise RefusedError(422, f"pod {namespace}/{name}: {error.message}") from error
         except ApiError as error:

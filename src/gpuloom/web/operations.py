@@ -33,7 +33,12 @@ _PARAMETERS: dict[str, tuple[dict[str, Any], str]] = {
     "node": ({"type": "array", "items": {"type": "string"}}, "Nodes to tell of in detail"),
     "nodes": ({"type": "integer", "minimum": 0}, "Of how many nodes to tell in detail where none is named"),
     "names": ({"type": "integer", "minimum": 0}, "How long lists of names are"),
+    "pod": ({"type": "string"}, "namespace/name"),
 }
+REPEATABLE: Final = frozenset({"node"})
+"""Parameters that may be given several times."""
+RECORDING: Final = "/recording"
+RECORDING_PARAMETERS: Final = ("pod",)
 _STATUS: dict[str, Any] = {
     "type": "object",
     "description": "A Kubernetes Status: why there is no answer.",
@@ -118,7 +123,7 @@ def describe_api() -> bytes:
         "servers": [{"url": API_ROOT}],
         "security": [{"bearer": []}, {"token": []}],
         "paths": {operation.path: {operation.method: _describe(operation)} for operation in OPERATIONS}
-        | {"/recording": {"get": _describe_recording()}},
+        | {RECORDING: {"get": _describe_recording()}},
         "components": {
             "schemas": {**schemas, "Status": _STATUS},
             "securitySchemes": {
@@ -153,13 +158,12 @@ def _describe(operation: Operation) -> dict[str, Any]:
 
 
 def _describe_recording() -> dict[str, Any]:
-    pod = {"name": "pod", "in": "query", "description": "namespace/name", "schema": {"type": "string"}}
     responses = _answer_with({})
     responses["200"]["content"] = {"application/jsonl": {"schema": {"type": "string"}}}
     return {
         "operationId": "getRecording",
         "summary": "The cluster as a recording",
-        "parameters": [pod],
+        "parameters": [*map(_name_parameter, RECORDING_PARAMETERS)],
         "responses": responses,
     }
 

@@ -93,6 +93,11 @@ async def test_a_snapshot_of_an_unknown_form_says_what_to_do(tmp_path: Path) -> 
     check(await run_gpuloom("nodes", "--from", str(file)), 2, "old.jsonl:2", "gpuloom snapshot")
 
 
+async def test_an_empty_snapshot_is_none() -> None:
+    """As a snapshot leaves it that could not be taken."""
+    check(await run_gpuloom("top", "--from", "-"), 2, "- is empty: take a recording with gpuloom snapshot")
+
+
 async def test_half_a_snapshot_says_where_it_ends(tmp_path: Path) -> None:
     file = tmp_path / "half.gz"
     file.write_bytes(gzip.compress(b'{"type": "SETTINGS"}\n' * 50)[:-20])

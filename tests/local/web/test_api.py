@@ -1,6 +1,7 @@
 import asyncio
 from html import escape as escape_text
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 import pytest
@@ -8,6 +9,7 @@ from local.scheduler.clock import poll
 from local.scheduler.site import REGISTER, card
 from local.web.pages import Pages
 from local.web.scenes import run_pod
+from yarl import URL
 
 from gpuloom.engine.explanation.text import tell_vendor
 from gpuloom.engine.explanation.values import Explanation
@@ -438,12 +440,28 @@ async def test_a_node_that_is_closed_to_pods_does_not_fit_and_says_so(pages: Pag
         ("/pods?limt=1", "limt: there is no such parameter of /pods; it takes namespace, limit"),
         ("/cards?node=mars", "node: there is no such parameter of /cards; it takes none"),
         ("/explain/default/small?node=n1&node=mars", "there is no node mars"),
+        ("/pods?limit=1&limit=x", "limit: may be given once"),
+        ("/recording?limit=1", "limit: there is no such parameter of /recording; it takes pod"),
+        ("/recording?pod=small", "pod=small: must be NAMESPACE/NAME"),
+        ("/recording?pod=default/", "pod=default/: must be NAMESPACE/NAME"),
+        ("/recording?pod=//", "pod=//: must be NAMESPACE/NAME"),
     ],
 )
 async def test_what_the_api_does_not_take_is_refused_not_passed_over(pages: Pages, path: str, told: str) -> None:
     await pages.site.submit("small")
     status, seen = await pages.get(path)
     assert (status, seen["reason"], seen["message"]) == (400, "BadRequest", told)
+
+
+@pytest.mark.parametrize("name", ["small%2Fstatus", "%2F", "..%2F..%2Fother%2Fpods%2Fsmall", "small%25"])
+async def test_what_cannot_be_the_name_of_a_pod_is_none(pages: Pages, name: str) -> None:
+    """The API server would take it for another path."""
+    await pages.site.submit("small")
+    pages.site.fail("GET", "/namespaces/default/pods/", status=500)
+    for path in (f"explain/default/{name}", f"preempt/default/{name}", f"recording?pod=default/{name}"):
+        url = URL(f"{pages.part.url}/api/v1/{path}", encoded=True)
+        async with pages.session.get(url, headers={"Authorization": f"Bearer {pages.site.server.token}"}) as reply:
+            assert (reply.status, (await reply.json())["message"]) == (404, f"there is no pod default/{unquote(name)}")
 
 
 async def test_a_pod_that_is_asked_about_is_no_larger_than_takes_milliseconds_to_read(pages: Pages) -> None:

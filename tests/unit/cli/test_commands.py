@@ -397,7 +397,15 @@ RECORDING = Path(__file__).parents[2] / "recordings/cores.jsonl"
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "tokens", [["version"], ["vendors", "--json"], ["replay", str(RECORDING)], ["nodes", "--from", str(RECORDING)]]
+    "tokens",
+    [
+        ["version"],
+        ["vendors", "--json"],
+        ["vendors"],
+        ["--help"],
+        ["replay", str(RECORDING)],
+        ["nodes", "--from", str(RECORDING)],
+    ],
 )
 def test_a_reader_that_goes_away_gets_no_message(tokens: list[str]) -> None:
     reading, writing = os.pipe()
@@ -407,3 +415,46 @@ def test_a_reader_that_goes_away_gets_no_message(tokens: list[str]) -> None:
     os.close(writing)
     messages = [line for line in done.stderr.splitlines() if " tells of " not in line]
     assert (done.returncode, messages) == (128 + signal.SIGPIPE, [])
+
+
+@pytest.mark.parametrize("tokens", [["version"], ["--help"], ["vendors"]])
+def test_an_answer_that_cannot_be_written_is_one_line(tokens: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "gpuloom.cli", *tokens]
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (1, "gpuloom: No space left on device\n")
+
+
+@pytest.mark.parametrize("tokens", [["version"], ["cards", "--from", "-"], ["fits", "-f", "-"]])
+def test_streams_that_are_closed_are_no_fault(tokens: list[str]) -> None:
+    closing = ["sh", "-c", 'exec "$@" <&- >&-', "sh", sys.executable, "-m", "gpuloom.cli", *tokens]
+    done = subprocess.run(closing, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert len(done.stderr.splitlines()) == (tokens != ["version"]), done.stderr
+
+
+@pytest.mark.parametrize("tokens", [["nodes", "\udcff"], ["pods", "-n", "\udcff"], ["nodes", "-l", "a=\udcff"]])
+def test_bytes_that_are_not_utf_8_are_wrong_usage(tokens: list[str], unused_tcp_port: int) -> None:
+    done = run_gpuloom(*tokens, "--server", f"http://127.0.0.1:{unused_tcp_port}", env={"GPULOOM_TOKEN": "t"})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "\\udcff" in done.stderr
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://localhost:1/ü", "http://localhost:1/\udcff", "https://a..b", "https://.com", "http://local\x7fhost:1"],
+)
+def test_a_url_with_what_none_has_is_wrong_usage(url: str) -> None:
+    done = run_gpuloom("nodes", "--server", url, env={"GPULOOM_TOKEN": "t"})
+    assert (done.returncode, " is no http or https URL: correct it\n" in done.stderr) == (2, True), done.stderr
+
+
+def test_ctrl_c_before_the_answer_ends_a_command_without_a_message(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("gpuloom.cli.version.print_version", stop)
+    assert run(["version"]) == 128 + signal.SIGINT
+    assert capsys.readouterr() == ("", "")

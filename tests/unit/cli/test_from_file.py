@@ -124,3 +124,21 @@ def test_a_pod_that_asks_for_a_mistyped_resource_alone_is_explained(asked: Asked
 def test_one_card_of_one_node_is_counted_in_the_singular(asked: Asked) -> None:
     _, told = asked.ask("top", of=[node("n1")])
     assert told.startswith("1 card on 1 of 1 node: 1 idle\n")
+
+
+def test_that_kube_scheduler_will_try_a_pod_again_is_not_said_where_it_is_not_known(asked: Asked) -> None:
+    """Anything but cards may keep the pod away, its node selector here."""
+    waits = pod("waits", SHARE)
+    waits["spec"]["nodeSelector"] = {"zone": "nowhere"}
+    _, told = asked.ask("explain", "waits", of=[node("n1"), waits])
+    assert told.startswith("pod default/waits waits; going by cards alone it fits on the only node, n1.\n")
+    _, listed = asked.ask("pending", of=[node("n1"), waits])
+    assert listed.endswith("   fits on n1, going by cards alone\n")
+
+
+def test_quotas_say_their_unit_which_is_not_always_that_of_the_resource(asked: Asked) -> None:
+    """A unit of this resource is 256 MiB."""
+    hard = {"limits.cambricon.com/mlu.smlu.vmemory": "8"}
+    quota = {"kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": hard}}
+    _, told = asked.ask("quota", of=[node("n1"), quota])
+    assert told.splitlines()[1].split() == ["default", "cambricon.com/mlu.smlu.vmemory", "0", "2,048", "2,048", "MiB"]

@@ -44,4 +44,25 @@ def test_a_number_of_thousands_of_digits_is_told_wherever_it_stands(tmp_path: Pa
 
 
 def test_a_list_that_holds_no_list_is_told(tmp_path: Path) -> None:
-    assert "pod.yaml" in read(tmp_path, "kind: List\nitems: 7\n")
+    assert read(tmp_path, "kind: List\nitems: 7\n").endswith("pod.yaml: the items of a List are no list; correct it")
+
+
+@pytest.mark.parametrize(
+    ("counts", "wanted"),
+    [
+        ("parallelism: 3, completions: 2", 2),
+        ("parallelism: 2, completions: 9", 2),
+        ("parallelism: 3", 3),
+        ("completions: 5", 1),
+    ],
+)
+def test_a_job_never_runs_more_pods_than_have_yet_to_succeed(tmp_path: Path, counts: str, wanted: int) -> None:
+    path = tmp_path / "job.yaml"
+    path.write_text(f"kind: Job\nspec: {{{counts}, template: {{spec: {{containers: [{{name: main}}]}}}}}}\n")
+    assert [one.replicas for one in read_manifests(str(path))] == [wanted]
+
+
+def test_a_list_of_one_kind_holds_objects_of_that_kind(tmp_path: Path) -> None:
+    path = tmp_path / "pods.yaml"
+    path.write_text("kind: PodList\nitems: [{metadata: {name: a}}, {kind: Pod, metadata: {name: b}}]\n")
+    assert [one.name for one in read_manifests(str(path))] == ["Pod/a", "Pod/b"]

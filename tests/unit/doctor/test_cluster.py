@@ -25,7 +25,8 @@ from unit.doctor.judging import judge_changed, told
 from gpuloom.doctor.checks import Unseen, UnseenError, run_checks
 from gpuloom.doctor.cluster.catalogue import CLUSTER_CHECKS
 from gpuloom.doctor.cluster.facts import Meeting, Probe, Right, RightAnswer, Trust
-from gpuloom.doctor.cluster.objects import DaemonSet
+from gpuloom.doctor.cluster.installation import read_flags
+from gpuloom.doctor.cluster.objects import DaemonSet, InstalledContainer
 from gpuloom.doctor.cluster.pods import (
     judge_device_plugin,
     judge_foreign_pods,
@@ -378,6 +379,34 @@ def test_a_scheduler_that_makes_its_certificate_itself_needs_the_secret_and_the_
         ("watch", "mutatingwebhookconfigurations", "", "hook"),
         ("watch", "secrets", "gpu", "tls"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("flag", "added"),
+    [
+        (
+            "--preemption=on",
+            "create pods/eviction, delete pods, list poddisruptionbudgets.policy, watch poddisruptionbudgets.policy",
+        ),
+        ("--defragmentation=on", "create pods/eviction, list poddisruptionbudgets.policy"),
+        (
+            "--web-bind=:9396",
+            "create subjectaccessreviews.authorization.k8s.io, create tokenreviews.authentication.k8s.io",
+        ),
+        ("--preemption=off", ""),
+    ],
+)
+def test_what_is_switched_on_needs_rights_of_its_own(flag: str, added: str) -> None:
+    plain, switched = (
+        set(rights_of_scheduler(read_flags(InstalledContainer(args=["--scheduler-name=s", *more])), "gpu"))
+        for more in ([], [flag])
+    )
+    assert ", ".join(sorted(map(str, switched - plain))) == added
+
+
+def test_pods_that_budgets_protect_are_deleted_only_where_that_was_chosen() -> None:
+    flags = replace(FLAGS, preempts=True, breaks_budgets=False)
+    assert Right("delete", "pods") not in rights_of_scheduler(flags, "gpu")
 
 
 @pytest.mark.parametrize("change", [{"status": {"phase": "Succeeded"}}, {"deleted": "2026-11-21T12:00:00Z"}])

@@ -167,6 +167,12 @@ def test_files_that_containerd_imports_count(tmp_path: Path) -> None:
     )
 
 
+def test_files_that_containerd_imports_are_named_from_its_own_folder(tmp_path: Path) -> None:
+    write(tmp_path / "etc/containerd/config.toml", CONTAINERD_2.replace("/etc/containerd/", ""))
+    write(tmp_path / "etc/containerd/conf.d/99-nvidia.toml", DROP_IN)
+    assert [handler.name for handler in read_one(tmp_path).handlers] == ["nvidia"]
+
+
 @pytest.mark.parametrize(("told", "has_cdi"), [("", True), ("enable_cdi = false", False)])
 def test_containerd_2_has_cdi_unless_it_is_switched_off(tmp_path: Path, told: str, *, has_cdi: bool) -> None:
     table = f'[plugins."io.containerd.cri.v1.runtime"]\n{told}\n'
@@ -219,6 +225,27 @@ def test_docker_counts_where_containerd_does_not_serve_the_kubelet(tmp_path: Pat
 def test_a_file_that_cannot_be_read_is_told(tmp_path: Path, name: str) -> None:
     write(tmp_path / name, "][")
     assert read_one(tmp_path).error
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("etc/containerd/config.toml", "disabled_plugins = 5"),
+        ("etc/containerd/config.toml", "imports = 5"),
+        ("etc/containerd/config.toml", "imports = [5]"),
+        ("etc/crio/crio.conf", f"a = {'[' * 5000}"),
+        ("etc/docker/daemon.json", "[" * 100_000),
+    ],
+)
+def test_a_file_of_another_shape_than_a_runtime_reads_is_told(tmp_path: Path, name: str, text: str) -> None:
+    write(tmp_path / name, text)
+    assert read_one(tmp_path).error
+
+
+def test_a_program_that_no_file_can_be_called_is_not_there(tmp_path: Path) -> None:
+    write(tmp_path / "etc/docker/daemon.json", '{"runtimes": {"nvidia": {"path": "a\\u0000b"}}}')
+    (handler,) = read_one(tmp_path).handlers
+    assert not handler.exists
 
 
 @pytest.mark.parametrize("text", ["plugins = 3\n", '[plugins]\n"io.containerd.grpc.v1.cri" = [1]\n'])

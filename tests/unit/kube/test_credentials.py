@@ -74,6 +74,12 @@ async def test_of_several_files_missing_ones_are_passed_over(tmp_path: Path) -> 
     assert await token_of(load_kubeconfig(path)) == "secret"
 
 
+async def test_an_empty_file_among_several_adds_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "empty").touch()
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'empty'}{os.pathsep}{write(tmp_path / 'config')}")
+    assert await token_of(load_default()) == "secret"
+
+
 async def test_merged_entries_keep_their_own_folder(tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "token").write_text("nearby")
@@ -110,6 +116,7 @@ async def test_renewing_an_access_that_was_replaced_changes_nothing(tmp_path: Pa
         ({"cluster": {"server": "127.0.0.1:80"}}, "'127.0.0.1:80' is no http or https URL"),
         ({"cluster": {"server": "https://h:port"}}, "'https://h:port' is no http or https URL"),
         ({"cluster": {"server": "https://h h"}}, "'https://h h' is no http or https URL"),
+        ({"cluster": {"server": "https://a..b"}}, "'https://a..b' is no http or https URL"),
         ({"cluster": {"server": "https://"}}, "'https://' is no http or https URL"),
         ({"cluster": {"server": "http://h", "proxy-url": "http://p"}}, "proxy-url 'http://p', which gpuloom does not"),
         ({"user": {"as": "root"}}, "user 'u' in .*config uses as, which gpuloom does not support"),

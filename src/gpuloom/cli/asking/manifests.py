@@ -76,11 +76,17 @@ def _place(error: Exception) -> str:
 
 
 def _unfold(document: Any) -> Iterator[Any]:
-    """Give the objects of a document: those of a List, or itself."""
-    if isinstance(document, dict) and document.get("kind") == "List":
-        yield from document.get("items") or ()
-    else:
+    """Give the objects of a document: those of a list, as List or PodList, or itself."""
+    kind = str(document.get("kind", "")) if isinstance(document, dict) else ""
+    if not kind.endswith("List"):
         yield document
+        return
+    items = document.get("items") or []
+    if not isinstance(items, list):
+        raise yaml.YAMLError(f"the items of a {kind} are no list")
+    # In a list of one kind the items need not say theirs.
+    own = {"kind": kind.removesuffix("List")} if kind != "List" else {}
+    yield from ({**own, **item} if isinstance(item, dict) else item for item in items)
 
 
 def _read_item(filename: str, item: Any) -> Wanted | None:
@@ -92,10 +98,10 @@ def _read_item(filename: str, item: Any) -> Wanted | None:
     if kind == "Pod":
         pod, replicas = item, 1
     elif kind in _MAKERS:
-        pod, replicas = _dict(spec, "template"), _count(spec, kind)
+        pod, replicas = _dict(spec, "template"), _count_of(kind, spec)
     elif kind == "CronJob":
         job = _dict(_dict(spec, "jobTemplate"), "spec")
-        pod, replicas = _dict(job, "template"), _count(job, "Job")
+        pod, replicas = _dict(job, "template"), _count_of("Job", job)
     else:
         return None
     name = metadata.get("name") or metadata.get("generateName") or "unnamed"
@@ -120,6 +126,14 @@ def _dict(item: dict[str, Any], key: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _count(spec: dict[str, Any], kind: str) -> int:
-    count = spec.get("parallelism" if kind == "Job" else "replicas", 1)
-    return count if isinstance(count, int) and count > 0 else 1
+def _count_of(kind: str, spec: dict[str, Any]) -> int:
+    """Return how many pods run at once: of a job never more than have yet to succeed."""
+    if kind != "Job":
+        return _read_count(spec, "replicas", 1)
+    at_once = _read_count(spec, "parallelism", 1)
+    return min(at_once, _read_count(spec, "completions", at_once))
+
+
+def _read_count(spec: dict[str, Any], key: str, default: int) -> int:
+    count = spec.get(key)
+    return count if isinstance(count, int) and count > 0 else default

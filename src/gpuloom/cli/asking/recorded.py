@@ -202,8 +202,11 @@ def read_file(name: str) -> Iterator[Numbered]:
     """
     try:
         with open_source(name) as file, show_reading(name, file) as shown:
+            number = 0
             for number, _, line in read_lines(name, shown):
                 yield number, line
+        if not number:
+            raise CommandError(f"{name} is empty: take a recording with gpuloom snapshot", ExitCode.USAGE)
     except BadLineError as error:
         raise CommandError(
             f"{error}; this is no recording, or one of another version: take a new one with gpuloom snapshot",

@@ -37,6 +37,8 @@ async def select_pods(source: SourceFlags, selector: str, namespace: str) -> Cal
 async def _list(source: SourceFlags, kind: Resource[Any], selector: str, namespace: str) -> set[tuple[str, str]]:
     if source.snapshot:
         raise CommandError("--selector asks the API server, --from a file: leave one of them out", ExitCode.USAGE)
+    if not selector.isprintable():
+        raise CommandError(f"--selector {selector!r} has characters that no label has", ExitCode.USAGE)
     async with open_cluster(source.way) as (client, _):
         try:
             found, _ = await client.list_all(kind, namespace=namespace, label_selector=selector)

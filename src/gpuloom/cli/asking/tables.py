@@ -202,6 +202,7 @@ QUOTAS: Table[QuotaView] = Table(
         Column("USED", lambda quota: f"{quota.used:,}"),
         Column("LIMIT", lambda quota: "none" if quota.limit is None else f"{quota.limit:,}"),
         Column("LEFT", lambda quota: "" if quota.limit is None else f"{quota.limit - quota.used:,}"),
+        Column("UNIT", lambda quota: quota.unit),
     ),
     lambda quota: f"quota/{quota.namespace}/{quota.resource}",
     "Nobody holds or limits cards.",

@@ -29,7 +29,8 @@ class ExtenderFlags:
 
     ``tls_secret`` holds the certificate that replicas make themselves, as a name or namespace/name; ``tls_webhook`` is
     the configuration that they write their authority into. Without ``overwrites_default`` the webhook leaves pods alone
-    that name the default scheduler, as the API server lets all do that name none.
+    that name the default scheduler, as the API server lets all do that name none. ``asks_for_tokens`` says whether it
+    serves what a token opens: its pages, metrics or profiles.
     """
 
     scheduler_name: str = ""
@@ -47,6 +48,10 @@ class ExtenderFlags:
     tls_webhook: str = ""
     cert_file: str = ""
     overwrites_default: bool = _DEFAULT.force_overwrite_default_scheduler
+    preempts: bool = False
+    breaks_budgets: bool = True
+    moves_pods: bool = False
+    asks_for_tokens: bool = False
 
     @property
     def expects_webhook(self) -> bool:
@@ -73,6 +78,7 @@ def find_gpuloom(pod: InstalledPod) -> InstalledContainer | None:
 def read_flags(container: InstalledContainer) -> ExtenderFlags:
     """Read what the extender was told; values that cannot be read count as not given."""
     flags = parse_flags(container.words)
+    switches = frozenset(name for name, value in flags.items() if value == "true")
     inner = flags.get("extender-bind", "")
     has_certificate = bool(flags.get("cert_file") or flags.get("tls-self-manage"))
     return ExtenderFlags(
@@ -90,7 +96,11 @@ def read_flags(container: InstalledContainer) -> ExtenderFlags:
         tls_webhook=flags.get("tls-webhook", ""),
         cert_file=flags.get("cert_file", ""),
         overwrites_default=flags.get("force-overwrite-default-scheduler", "true").lower() != "false",
-        switches=frozenset(name for name, value in flags.items() if value == "true"),
+        preempts=flags.get("preemption") == "on",
+        breaks_budgets=flags.get("preemption-budgets", _DEFAULT.preemption_budgets) == "prefer",
+        moves_pods=flags.get("defragmentation") == "on",
+        asks_for_tokens=bool(flags.get("web-bind") or switches & {"metrics-auth", "profiling"}),
+        switches=switches,
     )
 
 

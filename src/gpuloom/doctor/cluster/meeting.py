@@ -26,7 +26,7 @@ async def meet(client: InstalledClient) -> Meeting:
         return Meeting(Trust.REFUSED, error.verify_message)
     except ssl.SSLError as error:
         return Meeting(Trust.REFUSED, error.reason or str(error))
-    except (OSError, TimeoutError) as error:
+    except (OSError, TimeoutError, UnicodeError) as error:
         return Meeting(Trust.UNREACHABLE, f"{host}:{port} cannot be reached from here: {error}")
     writer.close()
     return Meeting(Trust.TRUSTED)

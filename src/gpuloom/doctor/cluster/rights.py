@@ -12,6 +12,7 @@ _EVENTS = (Right("create", "events"), Right("patch", "events"))
 SCHEDULER_RIGHTS = (
     *(Right(verb, kind) for kind in ("pods", "nodes") for verb in ("get", "list", "watch", "patch")),
     Right("create", "pods/binding"),
+    Right("patch", "pods/status"),
     Right("list", "resourcequotas"),
     Right("watch", "resourcequotas"),
     *_EVENTS,
@@ -21,8 +22,15 @@ PLUGIN_RIGHTS = (
     Right("patch", "nodes"),
     Right("get", "pods"),
     Right("list", "pods"),
+    Right("watch", "pods"),
     Right("patch", "pods"),
     *_EVENTS,
+)
+
+
+_QUESTIONS = (
+    Right("create", "tokenreviews", "authentication.k8s.io"),
+    Right("create", "subjectaccessreviews", "authorization.k8s.io"),
 )
 
 
@@ -42,7 +50,20 @@ def rights_of_scheduler(flags: ExtenderFlags | None, namespace: str) -> tuple[Ri
     if flags is not None and flags.tls_webhook:
         kind, group = "mutatingwebhookconfigurations", "admissionregistration.k8s.io"
         rights += [Right(verb, kind, group, name=flags.tls_webhook) for verb in ("list", "watch", "patch")]
-    return tuple(rights)
+    return (*rights, *(_list_optional(flags) if flags is not None else ()))
+
+
+def _list_optional(flags: ExtenderFlags) -> Iterator[Right]:
+    """Give what is needed only where it was switched on."""
+    if flags.preempts or flags.moves_pods:
+        yield Right("create", "pods/eviction")
+        yield Right("list", "poddisruptionbudgets", "policy")
+    if flags.preempts:
+        yield Right("watch", "poddisruptionbudgets", "policy")
+    if flags.preempts and flags.breaks_budgets:
+        yield Right("delete", "pods")
+    if flags.asks_for_tokens:
+        yield from _QUESTIONS
 
 
 def judge_rights(facts: ClusterFacts) -> Iterator[Problem]:

@@ -103,7 +103,7 @@ def is_file(path: Path) -> bool:
         return stat.S_ISREG(path.stat().st_mode)
     except PermissionError:
         raise
-    except OSError:
+    except (OSError, ValueError):  # the second of a name that no file can have
         return False
 
 

@@ -51,11 +51,12 @@ def _read_containerd(root: Path) -> Iterator[RuntimeConfig]:
             continue
         try:
             tables = [_load(tomllib.loads, path)]
-            tables += [_load(tomllib.loads, other) for other in _imports(root, tables[0])]
+            tables += [_load(tomllib.loads, other) for other in _imports(root, path, tables[0])]
+            disabled = _read_list(tables[0], "disabled_plugins")
         except ValueError as error:
             yield RuntimeConfig(f"/{name}", error=str(error))
             continue
-        if "cri" not in (tables[0].get("disabled_plugins") or ()):
+        if "cri" not in disabled:
             yield _judge_tables(root, name, tables)
 
 
@@ -70,12 +71,26 @@ def _load(parse: Callable[[str], Any], path: Path) -> Any:
         raise
     except OSError as error:
         raise ValueError(str(error)) from error
+    except RecursionError as error:
+        raise ValueError("its values are nested too deeply") from error
 
 
-def _imports(root: Path, table: Mapping[str, Any]) -> Iterator[Path]:
-    for pattern in table.get("imports") or ():
-        if isinstance(pattern, str) and pattern.startswith("/"):
-            yield from sorted(root.glob(pattern.lstrip("/")))
+def _imports(root: Path, path: Path, table: Mapping[str, Any]) -> Iterator[Path]:
+    """Give the files that a configuration adds to itself; relative names count from its own folder."""
+    for pattern in _read_list(table, "imports"):
+        folder = root if pattern.startswith("/") else path.parent
+        yield from sorted(folder.glob(pattern.lstrip("/")))
+
+
+def _read_list(table: Mapping[str, Any], key: str) -> list[str]:
+    """Read a list of texts.
+
+    Raises ValueError when it is anything else, which containerd does not read either.
+    """
+    found = table.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise ValueError(f"{key} is no list of texts")
+    return found
 
 
 def _judge_tables(root: Path, name: str, tables: list[dict[str, Any]]) -> RuntimeConfig:

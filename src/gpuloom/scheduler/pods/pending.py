@@ -16,6 +16,8 @@ from gpuloom.wire.objects import GATED, Pod
 REFUSED_BEFORE = "at its last try kube-scheduler refused every node before it asked gpuloom"
 UNASKED = "kube-scheduler has not asked about it yet"
 TRY_AGAIN = "kube-scheduler has to try it again"
+BY_CARDS = "going by cards alone"
+"""Where it is not known what kube-scheduler has against a pod, nor whether it will try it again."""
 KEEPING = "node(s) keep the room for pods that go before it"
 APART = "apart from that it"
 """What stands between who holds a pod back and where it fits."""

@@ -21,7 +21,7 @@ from gpuloom.engine.state.foreign_pods import find_vendors_held, is_foreign
 from gpuloom.scheduler.admission.offers import ClusterOffers
 from gpuloom.scheduler.admission.patch import apply_patch
 from gpuloom.scheduler.admission.review import Known, add_warnings, review_pod
-from gpuloom.scheduler.pods.pending import APART, REFUSED_BEFORE, TRY_AGAIN, UNASKED, cause_of, tell_hold
+from gpuloom.scheduler.pods.pending import APART, BY_CARDS, REFUSED_BEFORE, TRY_AGAIN, UNASKED, cause_of, tell_hold
 from gpuloom.web.views.ended import tell_end
 from gpuloom.web.views.host_remedies import find_host_remedies
 from gpuloom.web.views.hosts import (
@@ -130,10 +130,12 @@ def _tell_waiting(source: Source, pod: Pod, explanation: Explanation, hosts: Hos
     """Say of a pod that fits that it waits all the same, until it is tried; what holds it back is told otherwise."""
     if explanation.outcome != "fits" or pod.spec.node_name or tell_hold(source.state, pod):
         return explanation
-    # A recording does not tell what kube-scheduler said.
-    is_unseen = hosts.demand is not None and cause_of(source.state, pod) == "unseen"
+    is_unseen = cause_of(source.state, pod) == "unseen"
     untried = is_unseen and source.state.decisions.last_of(pod.metadata.uid) is None
-    told = f"waits: {UNASKED}; it" if untried else f"still waits: {TRY_AGAIN}; by now it"
+    if hosts.demand is None:
+        told = f"waits; {BY_CARDS} it"
+    else:
+        told = f"waits: {UNASKED}; it" if untried else f"still waits: {TRY_AGAIN}; by now it"
     return msgspec.structs.replace(explanation, headline=f"{told} {explanation.headline}")
 
 

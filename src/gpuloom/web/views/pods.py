@@ -15,6 +15,7 @@ from gpuloom.engine.state.ledger import Reservation
 from gpuloom.model.request_columns import Headroom
 from gpuloom.scheduler.pods.pending import (
     APART,
+    BY_CARDS,
     TRY_AGAIN,
     cause_of,
     look_for_pending,
@@ -131,6 +132,8 @@ def _view_pending(source: Source, pod: Pod, asked: dict[object, _Answer]) -> Gen
     host = msgspec.structs.replace(host, last_words=words) if words else host
     if hold:
         headline, fits = f"{hold}; {APART} {headline}", False
+    elif fits and host.not_looked_at:
+        headline = f"{headline}, {BY_CARDS}"
     elif fits:
         # Where both say no, one no is enough.
         said = tell_wait(view.cause) or "kube-scheduler said last"
