@@ -21,7 +21,7 @@ from gpuloom.engine.state.foreign_pods import find_vendors_held, is_foreign
 from gpuloom.scheduler.admission.offers import ClusterOffers
 from gpuloom.scheduler.admission.patch import apply_patch
 from gpuloom.scheduler.admission.review import Known, add_warnings, review_pod
-from gpuloom.scheduler.pods.pending import APART, REFUSED_BEFORE, TRY_AGAIN, UNASKED, cause_of, tell_hold
+from gpuloom.scheduler.pods.pending import APART, REFUSED_BEFORE, TRY_AGAIN, UNASKED, cause_of
 from gpuloom.web.views.ended import tell_end
 from gpuloom.web.views.host_remedies import find_host_remedies
 from gpuloom.web.views.hosts import (
@@ -115,7 +115,7 @@ def _say_why(explanation: Explanation) -> Explanation:
 
 def _hold_back(source: Source, pod: Pod, explanation: Explanation) -> Explanation:
     """Say of a pod that nobody tries to place that it waits for that, whatever is free."""
-    hold = tell_hold(source.state, pod) if explanation.outcome in {"fits", "does not fit"} else ""
+    hold = source.tell_hold(pod) if explanation.outcome in {"fits", "does not fit"} else ""
     if not hold:
         return explanation
     headline = f"{hold}; {APART} {explanation.headline}"
@@ -124,7 +124,7 @@ def _hold_back(source: Source, pod: Pod, explanation: Explanation) -> Explanatio
 
 def _tell_waiting(source: Source, pod: Pod, explanation: Explanation, hosts: Hosts) -> Explanation:
     """Say of a pod that fits that it waits all the same, until it is tried; what holds it back is told otherwise."""
-    if explanation.outcome != "fits" or pod.spec.node_name or tell_hold(source.state, pod):
+    if explanation.outcome != "fits" or pod.spec.node_name or source.tell_hold(pod):
         return explanation
     # A recording does not tell what kube-scheduler said.
     is_unseen = hosts.demand is not None and cause_of(source.state, pod) == "unseen"

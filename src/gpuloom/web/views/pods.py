@@ -19,7 +19,6 @@ from gpuloom.scheduler.pods.pending import (
     cause_of,
     look_for_pending,
     read_last_words,
-    tell_hold,
     tell_wait,
 )
 from gpuloom.web.views.hosts import find_unknown_in, judge_cards, judge_nodes, read_demand_of
@@ -127,7 +126,7 @@ def _view_pending(source: Source, pod: Pod, asked: dict[object, _Answer]) -> Gen
     if key not in asked:
         asked[key] = yield from _ask(source, pod, demands, headrooms)
     headline, fits, reasons, host = asked[key]
-    words, hold = read_last_words(pod), tell_hold(source.state, pod)
+    words, hold = read_last_words(pod), source.tell_hold(pod)
     host = msgspec.structs.replace(host, last_words=words) if words else host
     if hold:
         headline, fits = f"{hold}; {APART} {headline}", False
