@@ -35,7 +35,7 @@ from gpuloom.web.views.hosts import (
     judge_nodes,
     tell_kept,
 )
-from gpuloom.web.views.nominated import find_nomination, tell_eviction, tell_nomination
+from gpuloom.web.views.nominated import find_nomination, find_own_room, tell_eviction, tell_nomination
 from gpuloom.web.views.preempting import VictimFacts, plan_on, tell_victims
 from gpuloom.web.views.redaction import redact
 from gpuloom.web.views.refusing import tell_misspelt, tell_unusable
@@ -50,6 +50,7 @@ Explaining = Generator[None, None, Explanation]
 
 OFF = "preemption is switched off (--preemption)"
 NOT_YET = "that is decided when it is refused next"
+ELSEWHERE = "the pod has its room on another node"
 _MOST_ROOMS = 20
 _IMAGINED_UID = "gpuloom-imagined"
 
@@ -150,6 +151,8 @@ def _explain(
     barred = find_barred(source, pod, hosts, offered)
     kept = _find_kept(source, pod, demands, barred) if hosts is None else ()
     barred |= dict.fromkeys(kept, KEPT)
+    if (room := find_own_room(source, pod, demands)) and room not in barred:
+        barred |= {name: ELSEWHERE for name in source.node_names() if name not in barred and name != room}
     explanation = yield from explain_all(
         source.pod_scheduler, demands, lambda word: _scene(source, pod, barred, word), depth
     )

@@ -22,7 +22,7 @@ from gpuloom.scheduler.pods.pending import (
     tell_wait,
 )
 from gpuloom.web.views.hosts import find_unknown_in, judge_cards, judge_nodes, read_demand_of
-from gpuloom.web.views.nominated import find_nomination
+from gpuloom.web.views.nominated import find_nomination, find_own_room
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.standing import list_given, standing_of, sum_usage
 from gpuloom.web.views.used import use_of_pod
@@ -160,6 +160,8 @@ def _ask(
     yield
     if cards.fitting:
         offered = [name for name in names if name not in hosts.refusals]
+        if (room := find_own_room(source, pod, demands)) in offered:
+            offered = [room]
         decision = source.pod_scheduler.decide(demands, offered, headrooms=headrooms)
         if decision.node is not None:
             return f"fits on {decision.node}", True, (), verdict
