@@ -73,7 +73,39 @@ class Book:
         return found
 
 
-class Judge:
+class Bystander:
+    """Observes a process and does nothing about it."""
+
+    def on_list(self, kind: str, items: Iterable[KubeObject], unreadable: Iterable[ObjectMeta] = ()) -> None: ...
+
+    def on_change(self, kind: str, item: KubeObject, *, is_gone: bool = False) -> None: ...
+
+    def on_resync(self) -> None: ...
+
+    def on_nominated(self, nomination: Nomination) -> None: ...
+
+    def on_forgotten(self, uid: str, why: str) -> None: ...
+
+    def on_moved(self, uid: str, node: str) -> None: ...
+
+    def on_nomination_ended(self, uid: str) -> None: ...
+
+    def on_outlook(self, mix: PodMix | None, cpu: Mapping[str, HostCpu | None]) -> None: ...
+
+    def wrap_filter(self, verb: FilterVerb) -> FilterCall:
+        return verb.filter
+
+    def wrap_prioritize(self, call: PrioritizeCall) -> PrioritizeCall:
+        return call
+
+    def wrap_bind(self, call: BindCall) -> BindCall:
+        return call
+
+    def wrap_review(self, call: ReviewCall) -> ReviewCall:
+        return call
+
+
+class Judge(Bystander):
     """Observes a process, and notes every nomination that was not needed; of pods that are not in the book, none.
 
     asked  gives the pods that were asked to leave, whether or not the watch has shown that they end
@@ -107,32 +139,6 @@ class Judge:
     def _waiting_for(self, node: str, nomination: Nomination) -> set[str]:
         others = self._state.nominations.that_bind(nomination.uid, nomination.priority)
         return {one.uid for one in others if one.node == node}
-
-    def on_list(self, kind: str, items: Iterable[KubeObject], unreadable: Iterable[ObjectMeta] = ()) -> None: ...
-
-    def on_change(self, kind: str, item: KubeObject, *, is_gone: bool = False) -> None: ...
-
-    def on_resync(self) -> None: ...
-
-    def on_forgotten(self, uid: str, why: str) -> None: ...
-
-    def on_moved(self, uid: str, node: str) -> None: ...
-
-    def on_nomination_ended(self, uid: str) -> None: ...
-
-    def on_outlook(self, mix: PodMix | None, cpu: Mapping[str, HostCpu | None]) -> None: ...
-
-    def wrap_filter(self, verb: FilterVerb) -> FilterCall:
-        return verb.filter
-
-    def wrap_prioritize(self, call: PrioritizeCall) -> PrioritizeCall:
-        return call
-
-    def wrap_bind(self, call: BindCall) -> BindCall:
-        return call
-
-    def wrap_review(self, call: ReviewCall) -> ReviewCall:
-        return call
 
 
 class Churn:
