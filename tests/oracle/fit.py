@@ -133,9 +133,10 @@ def check_uuid(device: DeviceUsage, walk: Walk) -> str | None:
     return None if admits_uuid(device.card, walk.question.pod.annotations) else "CardUuidMismatch"
 
 
-def check_slots(device: DeviceUsage, _walk: Walk) -> str | None:
-    """Row 6."""
-    return "CardTimeSlicingExhausted" if device.card.count <= device.used else None
+def check_slots(device: DeviceUsage, walk: Walk) -> str | None:
+    """Row 6; instances collected of the card count too (B-58)."""
+    used = device.used + len(walk.shares_on(device))
+    return "CardTimeSlicingExhausted" if device.card.count <= used else None
 
 
 def check_mutex(device: DeviceUsage, walk: Walk) -> str | None:

@@ -4,9 +4,11 @@ import asyncio
 import itertools
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from gpuloom.scheduler.clocks import Clocks
+
+_T = TypeVar("_T")
 
 DEADLINE_S = 60.0
 POLL_S = 0.005
@@ -64,7 +66,7 @@ class ManualClock:
                 await self.advance(step_s)
                 await asyncio.sleep(POLL_S)
 
-    async def run_until_done(self, task: "asyncio.Task[str]", *, step_s: float = 0.5) -> str:
+    async def run_until_done(self, task: "asyncio.Task[_T]", *, step_s: float = 0.5) -> _T:
         """Let time pass until a call has its answer."""
         await self.run_until(task.done, step_s=step_s)
         return task.result()

@@ -139,6 +139,16 @@ class Site:
         assert reply["Error"] == ""
         return reply["NodeNames"][0] if reply["NodeNames"] else None
 
+    async def preempt(self, pod: Pod, victims: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+        """Ask as kube-scheduler does before it evicts pods: who leaves each node, by UID; no node where it is told to
+        ask later."""
+        meta = {node: {"Pods": [{"UID": uid} for uid in uids]} for node, uids in victims.items()}
+        body = {"Pod": pod, "NodeNameToVictims": None, "NodeNameToMetaVictims": meta}
+        url, headers = f"{self.process.url}/preempt", {"Content-Type": "application/json"}
+        async with self.session.post(url, data=msgspec.json.encode(body), headers=headers) as reply:
+            found = (await reply.json())["NodeNameToMetaVictims"] if reply.status == 200 else {}
+        return {node: [one["UID"] for one in said["Pods"]] for node, said in found.items()}
+
     async def bind(self, pod: Pod, node: str = "n1", *, uid: str | None = None) -> str:
         """Ask as kube-scheduler does; the error of the reply, empty for success."""
         args = {"PodName": pod.name, "PodNamespace": pod.namespace, "Node": node}

@@ -343,6 +343,29 @@ async def test_nobody_more_is_evicted_for_a_pod_that_found_room_meanwhile(site: 
     assert not site.process.state.shown.is_leaving(last.metadata.uid)
 
 
+async def test_who_was_not_asked_to_leave_is_when_the_room_that_was_found_meanwhile_is_lost_again(site: Site) -> None:
+    holders = [await run(site, f"low-{number}", 3000, 1) for number in range(3)]
+    site.fail("POST", "/eviction", status=503, times=1)
+    high = await submit(site, "high", 6000, 10)
+    await make_room(site, high)
+    nomination = site.process.state.nominations.find(high.metadata.uid)
+    assert nomination is not None
+    last = next(one for one in holders if one.metadata.uid in nomination.victims)
+    for other in holders:
+        if other is not last:
+            await site.remove(other)
+    assert await site.choose(high) == "n1"
+    await site.clock.advance(1)
+    site.fail("POST", "/pods/high/binding", status=403)
+    assert await site.bind(high) != ""
+    await run(site, "urgent", 4000, 20)
+    for _ in range(40):
+        assert await site.choose(high) is None
+        await site.clock.advance(1)
+        await let_answers_arrive()
+    await wait_leaving(site, last)
+
+
 async def test_what_failed_is_not_tried_sooner_because_the_pod_is_filtered_again(site: Site) -> None:
     await run(site, "low", 8000, 1)
     site.fail("POST", "/eviction", status=403, times=1000)

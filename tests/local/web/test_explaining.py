@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 from local.scheduler.site import card
+from local.scheduler.test_groups import fail_once
 from local.web.pages import Pages
 from local.web.scenes import run_pod
 
@@ -90,6 +91,17 @@ async def test_a_node_may_be_left_out_because_kube_scheduler_had_enough_others(p
     await pages.site.choose(await pages.site.submit("plain"), "n1", *others)
     (refused,) = (await pages.see("/explain/default/plain"))["refused"]
     assert "at its last try: it had enough others, or" in refused["text"]
+
+
+async def test_a_member_of_a_group_that_does_not_fit_waits_for_the_others_although_it_fits_itself(pages: Pages) -> None:
+    await pages.site.register("n2")
+    await fail_once(pages.site)
+    told = "its group train had cards for 2 of its pods and waits until more fit; apart from that it fits on "
+    explained = await pages.see("/explain/default/member-0")
+    pending = {one["pod"]["name"]: one for one in (await pages.see("/pending"))["items"]}["member-0"]
+    assert (explained["outcome"], pending.get("fits")) == ("held back", None)
+    assert told in explained["headline"]
+    assert told in pending["headline"]
 
 
 async def taint(pages: Pages, name: str, **other: str) -> None:

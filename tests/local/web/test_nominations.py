@@ -90,6 +90,23 @@ async def test_explanations_say_for_whom_a_pod_is_evicted_and_for_whom_the_other
     assert high["notes"] == ["room is being made for it on n1: it waits until these have left: default/low"]
 
 
+async def test_who_has_room_where_it_waited_is_said_to_go_there_although_another_node_is_better(pages: Pages) -> None:
+    site = pages.site
+    await site.register("n2")
+    await run_pod(site, "other", "n2", memory_mib=6000)
+    high = await site.pod("high")
+    assert await site.choose(high, "n1", "n2") is None
+    for name in ("other", "low"):
+        await site.remove(await site.pod(name))
+    assert await run_pod(site, "small", "n2", memory_mib=1000) == "n2"
+    explained = await pages.see("/explain/default/high?node=n2")
+    (pending,) = (await pages.see("/pending"))["items"]
+    assert "it fits on 1 of 2 nodes: n1" in explained["headline"]
+    assert explained["nodes"][0]["causes"] == ["the pod has its room on another node"]
+    assert pending["headline"].startswith("fits on n1 by now")
+    assert await site.choose(high, "n1", "n2") == "n1"
+
+
 async def test_pages_of_node_and_pod_show_the_nomination(pages: Pages) -> None:
     (nomination,) = pages.site.process.state.nominations
     since = encode_time(datetime.fromtimestamp(nomination.since, UTC))

@@ -102,6 +102,20 @@ def test_one_divided_card_serves_two_cards_of_a_request() -> None:
     assert [share.uuid for share in decision.shares["NVIDIA"][0]] == ["GPU-0[1-1]", "GPU-0[1-2]"]
 
 
+@pytest.mark.parametrize("annotations", [{}, {"hami.io/gpu-scheduler-policy": "topology-aware"}], ids=["", "linked"])
+@pytest.mark.parametrize("facts", [{}, {"mig_profiles": A100}], ids=["geometries", "profiles"])
+def test_a_divided_card_gives_one_container_no_more_instances_than_it_has_slots_left(
+    facts: dict[str, Any], annotations: dict[str, str]
+) -> None:
+    """B-58."""
+    engine = divided(count=3, **facts)
+    assert engine.place(pod(name="first", gpu=1, gpumem=5000)).node == "n1"
+    assert engine.decide(pod(gpu=2, gpumem=5000, annotations=annotations)).node == "n1"
+    assert engine.why(pod(gpu=3, gpumem=5000, annotations=annotations)) == (
+        "1/1 CardTimeSlicingExhausted, 2/1 AllocatedCardsInsufficientRequest"
+    )
+
+
 def small_then_large() -> Pod:
     """A pod whose init container gets a small instance before its container gets a large one."""
     return pod(container(gpu=1, gpumem=10000), init=[container("init", gpu=1, gpumem=5000)])

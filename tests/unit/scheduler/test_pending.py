@@ -53,7 +53,9 @@ def test_the_words_of_kube_scheduler_tell_who_refused(
 def test_a_gate_holds_a_pod_back_whether_or_not_the_cluster_says_so(state: SchedulerState) -> None:
     pod = waiting(schedulingGates=[{"name": "demo/data"}, {"name": "demo/quota"}])
     assert cause_of(state, pod) == "gate"
-    assert tell_hold(state, pod) == ("is not scheduled before its scheduling gates demo/data, demo/quota are removed")
+    assert tell_hold(state, pod, 0.0) == (
+        "is not scheduled before its scheduling gates demo/data, demo/quota are removed"
+    )
 
 
 @pytest.mark.parametrize("said", [{}, {"reason": "Unschedulable", "message": TAINTED}])
@@ -61,14 +63,14 @@ def test_a_pod_that_names_another_scheduler_is_left_to_it(said: dict[str, str]) 
     state = SchedulerState(SchedulerSettings(scheduler_name="hami-scheduler"))
     pod = waiting(schedulerName="foo", **said)
     assert cause_of(state, pod) == "scheduler"
-    assert tell_hold(state, pod).startswith("is left to the scheduler that it names, foo;")
+    assert tell_hold(state, pod, 0.0).startswith("is left to the scheduler that it names, foo;")
 
 
 def test_whoever_asked_here_about_a_pod_places_it_whatever_its_name() -> None:
     state = SchedulerState(SchedulerSettings(scheduler_name="hami-scheduler"))
     pod = waiting(schedulerName="profile-2")
     state.waiting.note_refused(pod, state.settings.read_demands(pod), 1.0)
-    assert (cause_of(state, pod), tell_hold(state, pod)) == ("cards", "")
+    assert (cause_of(state, pod), tell_hold(state, pod, 0.0)) == ("cards", "")
 
 
 @pytest.mark.parametrize(("ours", "named"), [("", "foo"), ("foo", "foo"), ("foo", "")])

@@ -21,6 +21,7 @@ class OrderedCards(msgspec.Struct, frozen=True, gc=False, eq=False):
     """The cards of one node, in the order in which they are tried; columns of equal length.
 
     codes       position of the first rule that rejects the card, 0 for none
+    free_slots  how many more containers or instances the card has room for
     partitions  state of divided cards, None for others
     """
 
@@ -28,6 +29,7 @@ class OrderedCards(msgspec.Struct, frozen=True, gc=False, eq=False):
     numa: Sequence[int]
     uuids: Sequence[str]
     memory_mib: Sequence[int]
+    free_slots: Sequence[int]
     partitions: Sequence[Partition | None]
 
     def __len__(self) -> int:
@@ -101,6 +103,9 @@ def _refuse(place: int, collected: Sequence[int], ordered: OrderedCards, terms: 
     code, rules = ordered.codes[place], terms.rules
     if 0 < code < rules.quota_at:
         return rules.reason(code)
+    # Only a divided card is collected several times.
+    if collected and collected[-1] == place and collected.count(place) >= ordered.free_slots[place]:
+        return Reason.CARD_TIME_SLICING_EXHAUSTED
     if terms.exceeds_quota is not None and terms.exceeds_quota(collected, place):
         return Reason.RESOURCE_QUOTA_NOT_FIT
     return rules.reason(code) if code else None

@@ -226,6 +226,7 @@ class Placer:
             numa=cards.numa[order].tolist(),
             uuids=[batch.uuids[card] for card in at],
             memory_mib=required.memory_mib[order].tolist(),
+            free_slots=(cards.count - cards.used_slots)[order].tolist(),
             partitions=partitions,
         )
         terms = ChoiceTerms(

@@ -76,8 +76,11 @@ def is_for_another_scheduler(pod: Pod, settings: SchedulerSettings) -> bool:
     return bool(ours and named and named != ours)
 
 
-def tell_hold(state: SchedulerState, pod: Pod) -> str:
-    """Say who keeps a waiting pod from being tried at all, whatever is free; nothing where nobody does."""
+def tell_hold(state: SchedulerState, pod: Pod, now: float) -> str:
+    """Say who keeps a waiting pod from being tried at all, whatever is free; nothing where nobody does.
+
+    now  monotonic seconds
+    """
     match cause_of(state, pod):
         case "gate":
             gates = find_gates(pod)
@@ -87,7 +90,7 @@ def tell_hold(state: SchedulerState, pod: Pod) -> str:
             ours, named = state.settings.scheduler_name, pod.spec.scheduler_name
             return f"is left to the scheduler that it names, {named}; gpuloom places those that name {ours}"
         case _:
-            return ""
+            return state.groups.find_objection(pod, now)
 
 
 def tell_wait(cause: Cause | None) -> str:

@@ -58,6 +58,7 @@ class PreemptionFlow:
     evictor: Evictor = field(init=False)
     finder: PlanFinder = field(init=False)
     _refused_at: dict[str, float] = field(default_factory=dict)
+    _evicting_for: dict[str, Nomination] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         settings = self.state.settings
@@ -167,10 +168,14 @@ class PreemptionFlow:
 
     async def _carry_out(self, attempt: PreemptionAttempt, plan: PreemptionPlan, nomination: Nomination) -> None:
         """Write the nomination on the pod, then ask the victims to leave."""
+        self._evicting_for[nomination.uid] = nomination
         try:
             cause = await self._write_and_evict(plan, nomination, self._make_recheck(nomination))
         except StoppedError:
             return
+        finally:
+            if self._evicting_for.get(nomination.uid) is nomination:
+                del self._evicting_for[nomination.uid]
         if cause is not None:
             # First, so that the Filter that follows the end of a nomination does not try again at once.
             self._drop(attempt, cause)
@@ -282,7 +287,23 @@ class PreemptionFlow:
                 return "node"
         if not state.decider.would_fit(nomination):
             return "no_room"
+        return self._find_neglect(nomination)
+
+    def _find_neglect(self, nomination: Nomination) -> str:
+        """Why a nomination waits for what nobody does any more, empty where somebody may."""
+        if self._is_unasked(nomination):
+            return "unasked"
         return "unclaimed" if self._is_unclaimed(nomination) else ""
+
+    def _is_unasked(self, nomination: Nomination) -> bool:
+        """Tell whether somebody is to leave whom nobody asks any more.
+
+        Asking stops while the pod has room; kube-scheduler asks its own victims within seconds.
+        """
+        if nomination.uid in self._evicting_for or self.clocks.unix - nomination.since <= UNCLAIMED_S:
+            return False
+        staying = {held.uid for held in self.state.cluster.ledger.on_node(nomination.node)} & nomination.victims
+        return any(not self.state.shown.is_leaving(uid) and uid not in self.evictor.evicted for uid in staying)
 
     def _is_unclaimed(self, nomination: Nomination) -> bool:
         """Tell whether a pod's room has been free for a while, and no Filter of the pod has come since."""

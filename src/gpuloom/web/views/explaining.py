@@ -21,7 +21,7 @@ from gpuloom.engine.state.foreign_pods import find_vendors_held, is_foreign
 from gpuloom.scheduler.admission.offers import ClusterOffers
 from gpuloom.scheduler.admission.patch import apply_patch
 from gpuloom.scheduler.admission.review import Known, add_warnings, review_pod
-from gpuloom.scheduler.pods.pending import APART, BY_CARDS, REFUSED_BEFORE, TRY_AGAIN, UNASKED, cause_of, tell_hold
+from gpuloom.scheduler.pods.pending import APART, BY_CARDS, REFUSED_BEFORE, TRY_AGAIN, UNASKED, cause_of
 from gpuloom.web.views.ended import tell_end
 from gpuloom.web.views.host_remedies import find_host_remedies
 from gpuloom.web.views.hosts import (
@@ -35,7 +35,7 @@ from gpuloom.web.views.hosts import (
     judge_nodes,
     tell_kept,
 )
-from gpuloom.web.views.nominated import find_nomination, tell_eviction, tell_nomination
+from gpuloom.web.views.nominated import find_nomination, find_own_room, tell_eviction, tell_nomination
 from gpuloom.web.views.preempting import VictimFacts, plan_on, tell_victims
 from gpuloom.web.views.redaction import redact
 from gpuloom.web.views.refusing import tell_misspelt, tell_unusable
@@ -50,6 +50,7 @@ Explaining = Generator[None, None, Explanation]
 
 OFF = "preemption is switched off (--preemption)"
 NOT_YET = "that is decided when it is refused next"
+ELSEWHERE = "the pod has its room on another node"
 _MOST_ROOMS = 20
 _IMAGINED_UID = "gpuloom-imagined"
 
@@ -119,7 +120,7 @@ def _say_why(explanation: Explanation) -> Explanation:
 
 def _hold_back(source: Source, pod: Pod, explanation: Explanation) -> Explanation:
     """Say of a pod that nobody tries to place that it waits for that, whatever is free."""
-    hold = tell_hold(source.state, pod) if explanation.outcome in {"fits", "does not fit"} else ""
+    hold = source.tell_hold(pod) if explanation.outcome in {"fits", "does not fit"} else ""
     if not hold:
         return explanation
     headline = f"{hold}; {APART} {explanation.headline}"
@@ -128,7 +129,7 @@ def _hold_back(source: Source, pod: Pod, explanation: Explanation) -> Explanatio
 
 def _tell_waiting(source: Source, pod: Pod, explanation: Explanation, hosts: Hosts) -> Explanation:
     """Say of a pod that fits that it waits all the same, until it is tried; what holds it back is told otherwise."""
-    if explanation.outcome != "fits" or pod.spec.node_name or tell_hold(source.state, pod):
+    if explanation.outcome != "fits" or pod.spec.node_name or source.tell_hold(pod):
         return explanation
     is_unseen = cause_of(source.state, pod) == "unseen"
     untried = is_unseen and source.state.decisions.last_of(pod.metadata.uid) is None
@@ -156,6 +157,8 @@ def _explain(
     barred = find_barred(source, pod, hosts, offered)
     kept = _find_kept(source, pod, demands, barred) if hosts is None else ()
     barred |= dict.fromkeys(kept, KEPT)
+    if (room := find_own_room(source, pod, demands)) and room not in barred:
+        barred |= {name: ELSEWHERE for name in source.node_names() if name not in barred and name != room}
     explanation = yield from explain_all(
         source.pod_scheduler, demands, lambda word: _scene(source, pod, barred, word), depth
     )

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from gpuloom.engine.explanation.values import PodName
+from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.state.nominations import Nomination
 from gpuloom.model.uuids import card_id
 from gpuloom.web.views.source import Source, Viewer
@@ -29,6 +30,14 @@ def find_nomination(source: Source, viewer: Viewer, uid: str) -> NominationView 
     """Return that of a pod, by its UID."""
     found = source.state.nominations.find(uid)
     return view_nomination(source, viewer, found) if found is not None else None
+
+
+def find_own_room(source: Source, pod: Pod, demands: Demands) -> str:
+    """Return the node on which a waiting pod has its room by now, empty while it has none; Filter gives it no other."""
+    nomination = source.state.nominations.find(pod.metadata.uid)
+    if nomination is None or source.state.cluster.ledger.find(nomination.uid) is not None:
+        return ""
+    return nomination.node if source.decider.takes(demands, nomination.node, pod.priority) else ""
 
 
 def view_nomination(source: Source, viewer: Viewer, nomination: Nomination) -> NominationView:

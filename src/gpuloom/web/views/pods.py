@@ -20,11 +20,10 @@ from gpuloom.scheduler.pods.pending import (
     cause_of,
     look_for_pending,
     read_last_words,
-    tell_hold,
     tell_wait,
 )
 from gpuloom.web.views.hosts import find_unknown_in, judge_cards, judge_nodes, read_demand_of
-from gpuloom.web.views.nominated import find_nomination
+from gpuloom.web.views.nominated import find_nomination, find_own_room
 from gpuloom.web.views.source import Source, Viewer
 from gpuloom.web.views.standing import list_given, standing_of, sum_usage
 from gpuloom.web.views.used import use_of_pod
@@ -128,7 +127,7 @@ def _view_pending(source: Source, pod: Pod, asked: dict[object, _Answer]) -> Gen
     if key not in asked:
         asked[key] = yield from _ask(source, pod, demands, headrooms)
     headline, fits, reasons, host = asked[key]
-    words, hold = read_last_words(pod), tell_hold(source.state, pod)
+    words, hold = read_last_words(pod), source.tell_hold(pod)
     host = msgspec.structs.replace(host, last_words=words) if words else host
     if hold:
         headline, fits = f"{hold}; {APART} {headline}", False
@@ -164,6 +163,8 @@ def _ask(
     yield
     if cards.fitting:
         offered = [name for name in names if name not in hosts.refusals]
+        if (room := find_own_room(source, pod, demands)) in offered:
+            offered = [room]
         decision = source.pod_scheduler.decide(demands, offered, headrooms=headrooms)
         if decision.node is not None:
             return f"fits on {decision.node}", True, (), verdict

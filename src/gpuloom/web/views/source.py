@@ -13,11 +13,13 @@ from gpuloom.model.card import Card
 from gpuloom.model.uuids import card_id
 from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
 from gpuloom.scheduler.parts import Parts
+from gpuloom.scheduler.pods.pending import tell_hold
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.vendors.profile import Profile
 from gpuloom.web.monitors.book import UseBook
 from gpuloom.web.stranded import StrandedBook
 from gpuloom.web.views.values import DecisionView
+from gpuloom.wire.objects import Pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,10 @@ class Source:
     def state(self) -> SchedulerState:
         """What the scheduler knows."""
         return self.parts.state
+
+    def tell_hold(self, pod: Pod) -> str:
+        """Say who keeps a waiting pod from being tried at all, whatever is free; nothing where nobody does."""
+        return tell_hold(self.state, pod, self.parts.clocks.monotonic())
 
     def node_names(self) -> list[str]:
         """Return all nodes by name: those that the API server shows and those that have cards."""
