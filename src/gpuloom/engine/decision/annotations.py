@@ -31,11 +31,7 @@ def write_decision(reservation: Reservation, catalog: Iterable[Profile]) -> dict
     # Numbers make times of decisions of one second different, in order.
     time_ns = reservation.decided_at * _NANOSECONDS + reservation.number
     times = {"{time_s}": str(reservation.decided_at), "{time_ns}": str(time_ns)}
-    for key, value in reservation.extras.items():
-        for mark, time in times.items():
-            value = value.replace(mark, time)  # noqa: PLW2901 - the same text with its times
-        annotations[key] = value
-    return annotations
+    return annotations | {key: _fill(value, times) for key, value in reservation.extras.items()}
 
 
 def annotate(decided: Decided, profile: Profile) -> dict[str, str]:

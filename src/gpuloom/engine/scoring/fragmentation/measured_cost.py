@@ -94,7 +94,7 @@ class MeasuredCosts:
 
     def used_of(self, supply: Supply, model: int, cpu: int) -> Points:
         """Return the same for one node."""
-        return self._useless.used(supply, self._useless.chances_of(self._useless.line(model, cpu)))
+        return self._useless.used(supply, self._useless.lines[self._useless.line(model, cpu)])
 
     def barred(self, model: Ints, cpu: Ints) -> Barred:
         """Return how likely typical pods cannot use nodes with so much free CPU, whatever is free on their cards."""
@@ -167,7 +167,7 @@ class MeasuredCosts:
 
         For typical pods of one card that is a sum over cards, so only the card that is taken makes a difference.
         """
-        table, line = self._useless.lines(on.model, on.left_cpu)
+        table, line = self._useless.lines, self._useless.where(on.model, on.left_cpu)
         supply, changes, chances = on.supply, self.split(on.changes.supplied), table[line]
         used = (supply.milli * chances)[:, self._of_one].sum(axis=1)[:, None] + self._change_each(on, table, line)
         for at in self._together.tolist():

@@ -97,7 +97,7 @@ class OneNodeCosts:
         """Return the cheapest cards, and the cheapest that are in use already."""
         line = self._useless.line(on.model, on.left_cpu)
         known = self._known.setdefault(line, {})
-        chances = self._useless.chances_of(line)
+        chances: Points = self._useless.lines[line]
         different = {state for state, code in zip(on.states, on.codes, strict=False) if not code}
         if not known.keys() >= different:
             known = self._learn(line, different, chances)

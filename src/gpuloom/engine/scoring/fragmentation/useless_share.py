@@ -47,6 +47,7 @@ class UselessShare:
     probability is a step function of the free CPU, looked up in a table.
 
     asked             what these pods ask of cards; columns are in this order
+    lines             how likely they accept a node, a line for each model and step of free CPU that there may be
     supplied_by_rest  by the rest of a card: whether it serves each that asks, then how much it adds to what that one
                       can use
     changes           returns by the rest of a card what changes in that once a share is taken from it
@@ -58,8 +59,9 @@ class UselessShare:
         self._cards = np.array([one.cards for one in asked], np.float64)
         self._steps = np.array(sorted({shape.cpu_milli for shape, _ in with_cards}), np.int64)
         self._steps_of_cpu: list[int] = self._steps.tolist()
-        self._chances = _tabulate(with_cards, asked, models, self._steps)
-        self._lines = self._chances.reshape(len(models) * (len(self._steps) + 1), len(asked))
+        self._lines_a_model = len(self._steps) + 1
+        chances = _tabulate(with_cards, asked, models, self._steps)
+        self.lines: Points = chances.reshape(len(models) * self._lines_a_model, len(asked))
         self._with_cards = sum(chance for _, chance in with_cards)
         rests = np.arange(WHOLE + 1)[:, None]
         serves = (rests >= np.array([one.share_milli for one in asked], np.int64)).astype(np.float64)
@@ -71,27 +73,22 @@ class UselessShare:
 
         One row for one node.
         """
-        chances: Points = self._chances[model, self._steps.searchsorted(cpu, "right")]
+        chances: Points = self.lines[self.where(model, cpu)]
         return chances
 
     def barred(self, model: Ints, cpu: Ints) -> Barred:
         """Return how likely pods cannot use nodes of these models with so much free CPU, and why."""
-        accepted = self._chances[:, -1].sum(axis=1)[model]
+        accepted = self.lines[(model + 1) * self._lines_a_model - 1].sum(axis=1)
         fed = self.chances(model, cpu).sum(axis=1)
         return Barred(np.full(len(fed), 1 - self._with_cards), self._with_cards - accepted, accepted - fed)
 
-    def lines(self, model: Ints, cpu: Ints) -> tuple[Points, Ints]:
-        """Return the same as a table of all the rows that there may be, and which of them each node has."""
-        return self._lines, model * self._chances.shape[1] + self._steps.searchsorted(cpu, "right")
+    def where(self, model: Ints | int, cpu: Ints | int) -> Ints:
+        """Return which of the lines each node has."""
+        return model * self._lines_a_model + self._steps.searchsorted(cpu, "right")
 
     def line(self, model: int, cpu: int) -> int:
-        """Return which of these rows one node has."""
-        return model * self._chances.shape[1] + bisect_right(self._steps_of_cpu, cpu)
-
-    def chances_of(self, line: int) -> Points:
-        """Return one of these rows."""
-        row: Points = self._lines[line]
-        return row
+        """Return which of the lines one node has."""
+        return model * self._lines_a_model + bisect_right(self._steps_of_cpu, cpu)
 
     def supply(self, free_milli: Ints) -> Supply:
         """Return what cards with so much free supply, a row a node."""
