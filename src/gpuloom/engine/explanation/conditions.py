@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gpuloom.engine.explanation.hosts import tell_one_of
+from gpuloom.engine.explanation.hosts import suggest
 from gpuloom.engine.explanation.labels import Condition, Labels, suggest_labels, tell_labels
 from gpuloom.engine.explanation.values import Remedy
 from gpuloom.engine.hostfit.obstacles import Obstacles
@@ -44,12 +44,12 @@ def _suggest_tolerations(untolerated: Mapping[str, Sequence[Taint]]) -> Iterator
         alike.setdefault(_write_taints(taints), []).append(name)
     order = sorted(alike.items(), key=lambda item: (len(item[0]), -len(item[1]), item[0]))
     for written, names in order[:_MOST_KINDS]:
-        yield _tell("tolerations", names, _tell_tolerating(written))
+        yield suggest("tolerations", min(names), len(names), _tell_tolerating(written))
 
 
 def _suggest_uncordon(nodes: Sequence[str]) -> Iterator[Remedy]:
     if nodes:
-        yield _tell("cordon", nodes, _tell_uncordon(min(nodes)))
+        yield suggest("cordon", min(nodes), len(nodes), _tell_uncordon(min(nodes)))
 
 
 def _suggest_together(obstacles: Mapping[str, Obstacles], labels_of: Mapping[str, Labels]) -> Iterator[Remedy]:
@@ -60,7 +60,7 @@ def _suggest_together(obstacles: Mapping[str, Obstacles], labels_of: Mapping[str
         node = min(nearest)
         alike = [name for name, one in nearest.items() if one == nearest[node]]
         *before, last = _tell_all(node, nearest[node], labels_of.get(node, {}))
-        yield _tell("several", alike, f"{', '.join(before)} and {last}" if before else last)
+        yield suggest("several", node, len(alike), f"{', '.join(before)} and {last}" if before else last)
 
 
 def _tell_all(node: str, obstacles: Obstacles, has: Labels) -> Iterator[str]:
@@ -91,9 +91,3 @@ def _write_taints(taints: Sequence[Taint]) -> tuple[str, ...]:
     """Write taints as ``kubectl taint`` does, in order."""
     names = ((f"{one.key}={one.value}" if one.value else one.key, one.effect) for one in taints)
     return tuple(sorted(f"{name}:{effect}" for name, effect in names))
-
-
-def _tell(change: str, nodes: Sequence[str], words: str) -> Remedy:
-    node = min(nodes)
-    text = f"would fit on {tell_one_of(node, len(nodes))} {words}"
-    return Remedy(change=change, text=text, nodes=(node,), node_count=len(nodes))

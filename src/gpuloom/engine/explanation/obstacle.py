@@ -1,9 +1,8 @@
 """Which of several containers does not fit on a node, and the cards as those that are placed before it leave them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
-import msgspec
 import numpy as np
 
 from gpuloom.engine.decision.imagined import imagine_reservation
@@ -11,64 +10,47 @@ from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.explanation.node_fork import NodeFork, fork_node
 from gpuloom.engine.explanation.rule_matrix import RuleMatrix, make_rule_matrix
 from gpuloom.engine.placement.quota_test import QuotaTest
-from gpuloom.engine.request.demand import ContainerDemand, Demand, Phase
+from gpuloom.engine.request.demand import Demand, Phase
 from gpuloom.engine.state.usage import collapse, sum_for_quota
 from gpuloom.model.cards import Flags
+from gpuloom.model.request import Request
 from gpuloom.model.request_columns import UNBOUNDED, Headroom
 from gpuloom.model.share import ContainerShares
 from gpuloom.model.uuids import card_id
 
 
-def in_order_of_placing(demand: Demand) -> list[int]:
-    """Return the places of the containers that ask for cards, the one that is placed first at the front."""
-    return [place for place, container in demand.in_order_of_placing if container.request is not None]
-
-
-def find_obstacle(
-    scheduler: VendorScheduler, name: str, demand: Demand, headroom: Headroom, own: str
-) -> RuleMatrix | None:
+def find_obstacle(scheduler: VendorScheduler, name: str, demand: Demand, headroom: Headroom) -> RuleMatrix | None:
     """Find the first container that does not fit on a node beside those placed before it, and its view of the cards.
 
     None where every container fits. Only of use where several containers ask for cards.
     """
-    node = fork_node(scheduler, name, headroom, without=(own,))
-    places = in_order_of_placing(demand)
-    for count, place in enumerate(places):
-        if not node.fits(_only(demand, places[: count + 1])):
-            placed = _assume_earlier(node, demand, places[:count])
-            return _look_from(node, demand, place, placed)
+    node = fork_node(scheduler, name, headroom)
+    earlier: dict[int, Request] = {}
+    for place, request in demand.requests.items():
+        if not node.fits(demand.with_requests({**earlier, place: request})):
+            return _look_from(node, demand, place, _assume_earlier(node, demand, earlier))
+        earlier[place] = request
     return None
 
 
-def _only(demand: Demand, places: Sequence[int]) -> Demand:
-    """Return the demand as if only these containers asked for cards."""
-    containers = tuple(
-        one if place in places else ContainerDemand(one.name, one.phase, None)
-        for place, one in enumerate(demand.containers)
-    )
-    return msgspec.structs.replace(demand, containers=containers)
-
-
-def _assume_earlier(node: NodeFork, demand: Demand, earlier: Sequence[int]) -> tuple[ContainerShares, ...]:
+def _assume_earlier(node: NodeFork, demand: Demand, earlier: Mapping[int, Request]) -> tuple[ContainerShares, ...]:
     """Put the containers that run beside one on the node, and return what all that are placed before it get.
 
     Init containers run alone, after one another.
     """
     if not earlier:
         return ((),) * len(demand.containers)
-    decision = node.decide(_only(demand, earlier))
+    decision = node.decide(demand.with_requests(earlier))
     beside = [container.phase is not Phase.INIT for container in demand.containers]
     shares = tuple(given if stays else () for given, stays in zip(decision.shares, beside, strict=True))
     instances = tuple(one for one in decision.instances if beside[one.container_index])
-    node.come(imagine_reservation(demand, node.name, {node.scheduler.profile.word: shares}, instances))
+    node.state.assume(imagine_reservation(demand, node.name, {node.scheduler.profile.word: shares}, instances))
     return decision.shares
 
 
-def _look_from(node: NodeFork, demand: Demand, place: int, placed: tuple[ContainerShares, ...]) -> RuleMatrix | None:
+def _look_from(node: NodeFork, demand: Demand, place: int, placed: tuple[ContainerShares, ...]) -> RuleMatrix:
     """Look at the cards from one container; ``placed`` is what those before it get."""
-    request, profile = demand.containers[place].request, node.scheduler.profile
-    if request is None:
-        return None
+    request, profile = demand.requests[place], node.scheduler.profile
     held = sum_for_quota(collapse(placed, demand.phases).values(), bits=profile.fit.bits)
     left = node.headroom
     if left != UNBOUNDED:

@@ -53,10 +53,7 @@ def _only_blocked(question: Question, check: NamedRule) -> Ints:
         # No repair helps a card of which pods hold what cannot be.
         only[matrix.table.find_faulty()] = False
     helped = matrix.count(only) >= question.missing
-    rows = np.flatnonzero(only & helped[matrix.cards.node])
-    nodes, inverse = np.unique(matrix.cards.node[rows], return_inverse=True)
-    offered = np.array([matrix.table.names[node] in question.nodes for node in nodes.tolist()], bool)
-    return rows[offered[inverse]]
+    return np.flatnonzero(only & helped[matrix.cards.node])
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,20 +81,12 @@ class _Helped:
 
 def _smallest_gaps(question: Question, rows: Ints, gaps: Ints) -> list[_Gap]:
     """Work out per node what is missing at least, nearest nodes first."""
-    if not len(rows):
-        return []
-    nodes = question.matrix.cards.node[rows]
-    order = np.lexsort((gaps, nodes))
-    places, first = np.unique(nodes[order], return_index=True)
-    missing = question.missing[places]
+    cards, missing = question.matrix.cards, question.missing
     # Some rows were left out because nothing would make room on them: enough must be there still.
-    enough = missing <= np.diff(first, append=len(order))
-    places, first, missing = places[enough], first[enough], missing[enough]
-    last = order[first + missing - 1]
-    at = rows[last]
-    kinds = question.matrix.cards.kind[at]
-    found = zip(places.tolist(), gaps[last].tolist(), missing.tolist(), at.tolist(), kinds.tolist(), strict=True)
-    return sorted((_Gap(*one) for one in found), key=lambda gap: (gap.amount, gap.cards, gap.node))
+    last = question.matrix.find_last(rows, gaps, missing)
+    at, nodes = rows[last], cards.node[rows[last]]
+    columns = (column.tolist() for column in (nodes, gaps[last], missing[nodes], at, cards.kind[at]))
+    return sorted(map(_Gap, *columns), key=lambda gap: (gap.amount, gap.cards, gap.node))
 
 
 def _more(

@@ -1,10 +1,11 @@
 """All cards of the cluster at one moment, with everything that every rule says about them for one request."""
 
+import dataclasses
 from collections.abc import Collection
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
-from msgspec.structs import replace
 
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.filtering.equivalence_class import classify
@@ -69,6 +70,23 @@ class RuleMatrix:
         divided = self.count(self.cards.division != UNDIVIDED) > 0
         return np.where(divided, 1, self.request.cards)
 
+    def only(self, nodes: Collection[str]) -> "RuleMatrix":
+        """Return the same where cards of other nodes count for nothing."""
+        named = np.array([name in nodes for name in self.table.names], bool)
+        return dataclasses.replace(self, bits=np.where(named[self.cards.node], self.bits, -1))
+
+    def find_last(self, rows: Ints, values: Ints, counts: Ints) -> Ints:
+        """Find the last of so many rows of a node, lowest values first, of each that has as many.
+
+        values  of these rows; ``counts`` are by position of the node, the answer is places in ``rows``
+        """
+        nodes = self.cards.node[rows]
+        order = np.lexsort((values, nodes))
+        places, first, there = np.unique(nodes[order], return_index=True, return_counts=True)
+        enough = counts[places] <= there
+        found: Ints = order[(first + counts[places] - 1)[enough]]
+        return found
+
     def check(self, position: int) -> NamedRule:
         """Return the check at a position of the order."""
         return self.checks[position - 1]
@@ -105,7 +123,7 @@ def make_rule_matrix(
     compiled = scheduler.compiled
     required = make_request_columns(compiled, table, classify(compiled, demand, request, headroom))
     if keep_to:
-        required = replace(required, other_than_earlier_card=_other_than(table, keep_to))
+        required = msgspec.structs.replace(required, other_than_earlier_card=_other_than(table, keep_to))
     cards = adjust_cards(table.cards, required)
     checks = name_rules(scheduler)
     codes = np.zeros(len(table.cards), np.uint8)

@@ -1,20 +1,21 @@
 """One pod before the cluster as it was when the question came: decision, columns, and what follows from them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from gpuloom.engine.decision.decision import Decision
-from gpuloom.engine.decision.pod_scheduler import PodDecision
-from gpuloom.engine.decision.vendor_intersection import TOO_FEW
+from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
+from gpuloom.engine.decision.shared_quotas import share_headrooms
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
-from gpuloom.engine.explanation.cores import count_asked, unit_of_cores
+from gpuloom.engine.explanation.cores import count_asked, share_in_per_cent, unit_of_cores
 from gpuloom.engine.explanation.depth import Depth
 from gpuloom.engine.explanation.details import detail_node, mark_closed, mark_held
 from gpuloom.engine.explanation.limits import tell_limits
-from gpuloom.engine.explanation.node_fork import Question, fork_node
-from gpuloom.engine.explanation.obstacle import find_obstacle, in_order_of_placing
+from gpuloom.engine.explanation.node_fork import Question
+from gpuloom.engine.explanation.obstacle import find_obstacle
 from gpuloom.engine.explanation.rule_matrix import RuleMatrix, make_rule_matrix
+from gpuloom.engine.explanation.several import NOT_TOGETHER, choose_vendor, tell_vendor_alone, tell_vendor_held
 from gpuloom.engine.explanation.summing import count_reasons, group_nodes, group_refusals
 from gpuloom.engine.explanation.values import (
     ContainerRequest,
@@ -27,16 +28,15 @@ from gpuloom.engine.explanation.values import (
     Policy,
     Ranked,
     Remedy,
+    VendorVerdict,
 )
-from gpuloom.engine.request.demand import Demand, PlacementPreferences
+from gpuloom.engine.request.demand import Demand, Demands, PlacementPreferences
 from gpuloom.engine.scoring.fragmentation_policy import FragmentationPolicy
 from gpuloom.engine.scoring.ranking import Ranking
-from gpuloom.engine.state.card_table import NO_NODE, CardTable
+from gpuloom.engine.state.card_table import NO_NODE
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
-from gpuloom.model.refusal import Refusal
 from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
 from gpuloom.model.request_columns import Headroom
-from gpuloom.model.share import Share
 from gpuloom.vendors.profile import Profile
 from gpuloom.wire.objects import Pod
 from gpuloom.wire.words import encode_unix_time
@@ -44,84 +44,43 @@ from gpuloom.wire.words import encode_unix_time
 
 @dataclass(frozen=True, slots=True)
 class ExplanationScope:
-    """The cluster in which a pod is explained.
+    """What is known of the cluster in which a pod is explained, beside its cards.
 
     names   of all nodes
     barred  nodes that kube-scheduler would not offer, and why
-    tell_absence  says why a node has no cards
-    tell_cores  says how many per cent of its card's cores a share is, by node and vendor
-    has_cards   tells of which nodes cards of any vendor are known
+    tell_absence  says why a node has no cards of a vendor
     pod     as its author wrote it, None where nobody is to be told what of it could be written otherwise
-    hopeless  nodes where no change of these cards would help: they lack what else the pod asks for, or keep their room
+    hopeless  nodes where no change of these cards would help: they keep their room
     """
 
-    scheduler: VendorScheduler
     names: Sequence[str]
     barred: Mapping[str, str] = field(default_factory=dict)
-    tell_absence: Callable[[str], str] = lambda _name: ""
-    tell_cores: Callable[[str, str, Share], int] = lambda _node, _word, share: share.cores
-    has_cards: Callable[[str], bool] = lambda _name: False
+    tell_absence: Callable[[str, Profile], str] = lambda _name, _profile: ""
     pod: Pod | None = None
     hopeless: AbstractSet[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class JointAnswer:
-    """What all vendors that a pod asks for say together.
-
-    headrooms  what quotas leave of each vendor's cards when the others have theirs, where that is less
-    """
-
-    pod_decision: PodDecision
-    headrooms: Mapping[str, Headroom]
-
-    def decision_of(self, word: str) -> Decision:
-        """Return the decision with the cards of one vendor."""
-        return replace(self.pod_decision.decision, shares=self.pod_decision.shares.get(word, ()))
-
-
-@dataclass(frozen=True, slots=True)
 class Study:
-    """One pod before the cluster as it was when the question came.
+    """One pod before the cluster as it was when the question came, without what the pod has.
 
-    decision  over the cards of the one vendor
-    answer    what is told: the same, or what all vendors say together that the pod asks for
+    cluster   decides over all cards, ``scheduler`` over those that are told of one by one
+    demand    what the pod asks of these, ``headroom`` what quotas leave of them
+    own       what the pod has
+    alone     what each vendor says by itself; nothing of a pod that has its cards
+    answer    what all say together that the pod asks for
     """
 
     scope: ExplanationScope
+    cluster: PodScheduler
+    scheduler: VendorScheduler
+    demands: Demands
     demand: Demand
-    own: Reservation | None
     headroom: Headroom
-    decision: Decision
+    own: Reservation | None
+    alone: Mapping[str, Decision]
     answer: Decision
     matrix: RuleMatrix
-
-    @classmethod
-    def make(cls, scope: ExplanationScope, demand: Demand, joint: JointAnswer | None = None) -> "Study":
-        """Ask for everything that must be of one moment."""
-        scheduler, state = scope.scheduler, scope.scheduler.state
-        request = demand.placed_first
-        own = state.ledger.find(demand.uid)
-        fork = state.fork()
-        if own is not None:
-            fork.forget(own.uid)
-        word = scheduler.profile.word
-        headroom = scheduler.headroom(demand, fork)
-        if joint is not None:
-            headroom = joint.headrooms.get(word, headroom)
-        left_out = {*scope.barred, *([] if own is None else [own.node])}
-        candidates = scheduler.look_up([name for name in scope.names if name not in left_out])
-        decision = scheduler.decide(demand, candidates, explain=True, headroom=headroom)
-        for _ in decision.complete():
-            pass
-        decision.refusals = _know_other_vendors(decision.refusals, state.table, scope)
-        matrix = make_rule_matrix(scheduler, fork.table, demand, request, headroom)
-        answer = decision if joint is None else joint.decision_of(word)
-        if own is not None:
-            # What it holds is marked, not what it would get elsewhere.
-            refused = {} if joint is not None else _refuse_home(scope, demand, own, headroom)
-            answer = replace(answer, shares=(), refusals={**answer.refusals, **refused})
-        return cls(scope, demand, own, headroom, decision, answer, matrix)
 
     @property
     def home(self) -> str:
@@ -138,18 +97,19 @@ class Study:
     @property
     def lacks_cards(self) -> bool:
         """Whether a pod that is on no node finds none where the cards of the one vendor would do."""
-        return self.own is None and self.decision.node is None
+        return self.own is None and self.alone[self.scheduler.profile.word].node is None
 
     def question(self) -> Question:
-        """Ask for what would have to change."""
-        scope = self.scope
-        nodes = frozenset(self.decision.refusals.keys() - scope.hopeless)
-        return Question(scope.scheduler, scope.pod, self.demand, self.headroom, self.matrix, nodes)
+        """Ask for what would have to change; not where other vendors' cards would not do either."""
+        word = self.scheduler.profile.word
+        others = (decision.refusals for other, decision in self.alone.items() if other != word)
+        nodes = frozenset(self.alone[word].refusals).difference(self.scope.hopeless, *others)
+        return Question(self.scheduler, self.scope.pod, self.demand, self.headroom, self.matrix.only(nodes), nodes)
 
     def causes(self) -> dict[str, str]:
         """What is wrong with nodes as a whole."""
-        table = self.matrix.table
-        absent = {name: self.scope.tell_absence(name) for name in self.scope.names if name not in table.positions}
+        there, profile = self.matrix.table.positions, self.scheduler.profile
+        absent = {name: self.scope.tell_absence(name, profile) for name in self.scope.names if name not in there}
         return {**{name: text for name, text in absent.items() if text}, **self.scope.barred}
 
     def sum_up(self, causes: Mapping[str, str], depth: Depth) -> Explanation:
@@ -163,7 +123,9 @@ class Study:
             pod=PodName(namespace=self.demand.namespace, name=self.demand.name),
             outcome=self.outcome,
             headline=self._headline(len(names)),
-            asks=tuple(tell_asks(self.demand, self.scope.scheduler.profile)),
+            asks=tuple(
+                ask for word, demand in self.demands.items() for ask in tell_asks(demand, self._profile_of(word))
+            ),
             held=self._held(),
             policy=self._policy(),
             candidates=len(names),
@@ -173,6 +135,7 @@ class Study:
             refused=group_refusals(refusals, causes, depth.most_names),
             groups=group_nodes(self.matrix.table, names, refusals, self.scope.barred, depth.most_names),
             notes=tuple(self._notes()),
+            vendors=tuple(self._vendors()) if len(self.demands) > 1 else (),
         )
 
     def choose_nodes(self, depth: Depth, remedies: Sequence[Remedy]) -> list[str]:
@@ -193,14 +156,14 @@ class Study:
         """Tell all about one node; of several containers, about the one that does not fit."""
         matrix = self.matrix
         is_refused = name in self.answer.refusals and name in matrix.table.positions
-        if is_refused and len(in_order_of_placing(self.demand)) > 1:
-            matrix = find_obstacle(self.scope.scheduler, name, self.demand, self.headroom, self.demand.uid) or matrix
+        if is_refused and len(self.demand.requests) > 1:
+            matrix = find_obstacle(self.scheduler, name, self.demand, self.headroom) or matrix
         why = (causes[name],) if name in causes else ()
         verdict = detail_node(matrix, name, self.demand, self.answer, why)
-        verdict = mark_closed(verdict, self.scope.scheduler.state)
+        verdict = mark_closed(verdict, self.scheduler.state)
         if self.own is None or name != self.home:
             return verdict
-        return mark_held(verdict, self.own, self.scope.scheduler.profile.word)
+        return mark_held(verdict, self.own, self.scheduler.profile.word)
 
     def _headline(self, candidates: int) -> str:
         if self.own is not None:
@@ -223,6 +186,7 @@ class Study:
     def _held(self) -> Held | None:
         if self.own is None:
             return None
+        cluster = self.cluster.cluster_state
         names = [container.name for container in self.demand.containers]
         instances = {(one.container_index, one.device_index): one.profile for one in self.own.instances}
         shares = [
@@ -230,7 +194,7 @@ class Study:
                 container=names[place] if place < len(names) else "",
                 uuid=share.uuid,
                 memory_mib=share.memory_mib,
-                cores=self.scope.tell_cores(self.own.node, word, share),
+                cores=share_in_per_cent(cluster, self.own.node, word, share.uuid, share.cores),
                 instance=instances.get((place, device), ""),
             )
             for word, containers in self.own.shares.items()
@@ -239,26 +203,65 @@ class Study:
         ]
         return Held(node=self.own.node, shares=tuple(shares), decided_at=encode_unix_time(self.own.decided_at))
 
-    def _notes(self) -> list[str]:
-        """Say what no change of the cluster's use would mend."""
-        return list(tell_limits(self.matrix, self.scope.barred)) if self.outcome == "does not fit" else []
+    def _notes(self) -> Iterator[str]:
+        """Say what no change of the cluster's use would mend, and that vendors agree on no node."""
+        if self.outcome == "does not fit":
+            yield from tell_limits(self.matrix, self.scope.barred)
+            if len(self.alone) > 1 and all(len(one.fitting) for one in self.alone.values()):
+                yield NOT_TOGETHER
+
+    def _vendors(self) -> Iterator[VendorVerdict]:
+        for word, demand in self.demands.items():
+            if self.own is not None:
+                yield tell_vendor_held(word, self.own)
+            else:
+                yield tell_vendor_alone(word, demand, self.alone[word])
+
+    def _profile_of(self, word: str) -> Profile:
+        return self.cluster.by_vendor[word].profile
 
 
-def _know_other_vendors(
-    refusals: Mapping[str, Refusal], table: CardTable, scope: ExplanationScope
-) -> dict[str, Refusal]:
-    """Say of nodes that have cards of other vendors only what the decision says of them: they are known."""
-    others = [name for name in refusals if name not in table.positions and scope.has_cards(name)]
-    return {**refusals, **dict.fromkeys(others, TOO_FEW)}
+def begin_study(pod_scheduler: PodScheduler, demands: Demands, scope: ExplanationScope) -> Generator[None, None, Study]:
+    """Ask the cards in steps, of a fork: whatever happens meanwhile, all is told of the moment of the first step.
+
+    Raises ValueError when the demands ask for no card.
+    """
+    demands = dict(sorted(demands.items()))
+    first = min(demands)
+    cluster = pod_scheduler.fork()
+    own = cluster.cluster_state.ledger.find(demands[first].uid)
+    if own is not None:
+        cluster.cluster_state.forget(own.uid)
+    # Its own node is not ranked, and only says why it would not take the pod.
+    left_out = {*scope.barred, *([] if own is None else [own.node])}
+    names = [name for name in scope.names if name not in left_out]
+    together = yield from _decide(cluster, demands, names, {})
+    answer, alone = together.decision, {first: together.decision}
+    headrooms = share_headrooms(demands, {}, cluster.by_vendor, cluster.cluster_state.quotas)
+    if own is not None:
+        alone = {}
+        if own.node in scope.names:
+            answer.refusals.update((yield from _decide(cluster, demands, [own.node], {})).refusals)
+    elif len(demands) > 1:
+        for word, demand in demands.items():
+            alone[word] = (yield from _decide(cluster, {word: demand}, names, headrooms)).decision
+    word = choose_vendor(alone) if alone else first
+    scheduler, demand = cluster.by_vendor[word], demands[word]
+    headroom = headrooms.get(word, scheduler.headroom(demand))
+    # What a pod holds is marked, not what it would get elsewhere.
+    answer = replace(answer, shares=together.shares.get(word, ()) if own is None else ())
+    yield
+    matrix = make_rule_matrix(scheduler, scheduler.state.table, demand, demand.placed_first, headroom)
+    return Study(scope, cluster, scheduler, demands, demand, headroom, own, alone, answer, matrix)
 
 
-def _refuse_home(
-    scope: ExplanationScope, demand: Demand, own: Reservation, headroom: Headroom
-) -> Mapping[str, Refusal]:
-    """Say why the node that a pod is on would not take it if it came now, nothing where it would."""
-    if own.node not in scope.names:
-        return {}
-    return fork_node(scope.scheduler, own.node, headroom, without=(own.uid,)).decide(demand).refusals
+def _decide(
+    cluster: PodScheduler, demands: Demands, names: Sequence[str], headrooms: Mapping[str, Headroom]
+) -> Generator[None, None, PodDecision]:
+    decision = cluster.decide(demands, names, explain=True, headrooms=headrooms)
+    yield from decision.complete()
+    yield
+    return decision
 
 
 def tell_outlook(best: str | None, ranking: Ranking, candidates: int, preferences: PlacementPreferences) -> str:
