@@ -4,7 +4,7 @@ Found are single changes: more of one thing free, a card healthy or open again, 
 less. The search is bounded, so what it does not find may exist all the same.
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -20,14 +20,13 @@ from gpuloom.engine.explanation.pod_remedies import find_annotations, find_quota
 from gpuloom.engine.explanation.rule_matrix import NamedRule, RuleMatrix
 from gpuloom.engine.explanation.values import Remedy
 from gpuloom.engine.filtering.rules import NeededChange
-from gpuloom.engine.state.card_table import CardTable
 from gpuloom.model.cards import Cards, Ints
 from gpuloom.model.request_columns import RequestColumns
 
 _TRIES_PER_CHECK = 2
 _MOST_CARDS = 8
 """So many cards are named."""
-_ACCOUNTED = "were not closed by a pod of which nobody can read what it holds"
+_ACCOUNTED = "{cards} were not closed by a pod of which nobody can read what it holds"
 
 
 def find_remedies(question: Question) -> Steps:
@@ -58,12 +57,15 @@ def _only_blocked(question: Question, check: NamedRule) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class _Gap:
-    """What is missing on one node: so much on each of so many cards of a kind."""
+    """What is missing on one node: so much on each of so many cards.
 
-    node: int
+    rows   of the cards in question, best first: at least so many
+    kind   of those that are told together, where as much is missing on as many
+    """
+
     amount: int
     cards: int
-    row: int
+    rows: Sequence[int]
     kind: int
 
     def is_like(self, other: "_Gap") -> bool:
@@ -71,22 +73,10 @@ class _Gap:
         return (self.amount, self.cards, self.kind) == (other.amount, other.cards, other.kind)
 
 
-@dataclass(frozen=True, slots=True)
-class _Helped:
-    """A gap, and the cards on which the pod fits without it, as tried."""
-
-    gap: _Gap
-    uuids: Sequence[str]
-
-
-def _smallest_gaps(question: Question, rows: Ints, gaps: Ints) -> list[_Gap]:
-    """Work out per node what is missing at least, nearest nodes first."""
-    cards, missing = question.matrix.cards, question.missing
-    # Some rows were left out because nothing would make room on them: enough must be there still.
-    last = question.matrix.find_last(rows, gaps, missing)
-    at, nodes = rows[last], cards.node[rows[last]]
-    columns = (column.tolist() for column in (nodes, gaps[last], missing[nodes], at, cards.kind[at]))
-    return sorted(map(_Gap, *columns), key=lambda gap: (gap.amount, gap.cards, gap.node))
+_Helped = tuple[_Gap, Sequence[int]]
+"""A gap, and the rows of the cards on which the pod fits without it, as tried."""
+_Change = Callable[[Cards, Ints, int], None]
+"""Changes some rows of a copy of a node; the number is how much was missing."""
 
 
 def _more(
@@ -96,152 +86,154 @@ def _more(
     used: str,
     total: str,
     asked: Callable[[RequestColumns], Ints | int],
-    amount: str,
+    words: str,
     tell: Callable[[RuleMatrix, _Gap], int] = lambda _matrix, gap: gap.amount,
 ) -> Steps:
     """Look for how much more of a card would have to be free; columns by their names.
 
     tell  how much a gap is in the unit of the words
     """
-    matrix = question.matrix
+    matrix, rows = question.matrix, _only_blocked(question, check)
     in_use, there_is = getattr(matrix.cards, used), getattr(matrix.cards, total)
     wanted = np.broadcast_to(asked(matrix.required), in_use.shape)
-    rows = _only_blocked(question, check)
     rows = rows[wanted[rows] <= there_is[rows]]
-    gaps = wanted[rows] - (there_is - in_use)[rows]
-    nearest = _smallest_gaps(question, rows, gaps)[:_TRIES_PER_CHECK]
-    by_row = dict(zip(rows.tolist(), gaps.tolist(), strict=True))
-    helped: list[_Helped] = []
-    for gap in nearest:
-        # Others that need as much are tried too, so that they can be named.
-        if helped and not helped[0].gap.is_like(gap):
-            break
-        near = [row for row in _rows(matrix, gap.node) if by_row.get(row, gap.amount + 1) <= gap.amount]
-        uuids = [matrix.table.uuids[row] for row in sorted(near, key=by_row.__getitem__)]
 
-        def free(cards: Cards, changed: Sequence[int], gap: _Gap = gap) -> None:
-            held = getattr(cards, used)
-            held[changed] = np.maximum(held[changed] - gap.amount, 0)
+    def free(cards: Cards, changed: Ints, amount: int) -> None:
+        held = getattr(cards, used)
+        held[changed] = np.maximum(held[changed] - amount, 0)
 
-        found = yield from _find_few(question, matrix.table.names[gap.node], uuids, gap.cards, free)
-        if found:
-            helped.append(_Helped(gap, found))
+    helped = yield from _try_out(question, _smallest_gaps(question, rows, (wanted - there_is + in_use)[rows]), free)
     if not helped:
         return ()
-    gap, names = helped[0].gap, tuple(matrix.table.names[one.gap.node] for one in helped)
-    places = " or ".join(_name_cards(one.uuids, name) for one, name in zip(helped, names, strict=True))
-    return (
-        Remedy(
-            change=check.name,
-            text=f"fits if {amount.format(tell(matrix, gap))} were free on {places}",
-            amount=gap.amount,
-            model=_find_model(matrix.table, names[0], helped[0].uuids),
-            nodes=names,
-            node_count=len(names),
-        ),
-    )
+    gap, few = helped[0]
+    models = {matrix.table.kinds[kind][0] for kind in matrix.cards.kind[few].tolist()}
+    model = models.pop() if len(models) == 1 else ""
+    told = words.format(amount=tell(matrix, gap), cards=_name_places(matrix, helped))
+    return (_suggest(matrix, check, helped, told, gap.amount, model),)
 
 
-def _find_model(table: CardTable, node: str, uuids: Sequence[str]) -> str:
-    """Return the model of some cards, empty where they are of several."""
-    rows = (table.row(node, uuid) for uuid in uuids)
-    models = {table.kinds[int(table.cards.kind[row])][0] for row in rows if row is not None}
-    return models.pop() if len(models) == 1 else ""
+def _smallest_gaps(question: Question, rows: Ints, gaps: Ints) -> list[_Gap]:
+    """Work out on a few nodes what is missing at least, on the nearest ones."""
+    cards, missing = question.matrix.cards, question.missing
+    # Some rows were left out because nothing would make room on them: enough must be there still.
+    last = question.matrix.find_last(rows, gaps, missing)
+    nodes = cards.node[rows]
+    order = np.lexsort((nodes[last], missing[nodes[last]], gaps[last]))[:_TRIES_PER_CHECK]
+    found = []
+    for at in last[order].tolist():
+        near = np.flatnonzero((nodes == nodes[at]) & (gaps <= gaps[at]))
+        best = rows[near[np.argsort(gaps[near], kind="stable")]]
+        found.append(_Gap(int(gaps[at]), int(missing[nodes[at]]), best.tolist(), int(cards.kind[rows[at]])))
+    return found
 
 
 def _tell_cores(matrix: RuleMatrix, gap: _Gap) -> int:
-    total = matrix.cards.total_cores[gap.row : gap.row + 1]
+    total = matrix.cards.total_cores[[gap.rows[gap.cards - 1]]]
     return int(asked_in_per_cent(matrix.profile, np.array([gap.amount]), total)[0])
 
 
-def _set(question: Question, check: NamedRule, column: str, value: int, words: str) -> Steps:
-    matrix = question.matrix
+def _set(question: Question, check: NamedRule, *, column: str, value: int, words: str) -> Steps:
+    """Look for cards that would do if they were otherwise; nothing is told of other nodes than the first."""
     rows = _only_blocked(question, check)
-    nodes, missing = list(dict.fromkeys(matrix.cards.node[rows].tolist())), question.missing
+    nodes = question.matrix.cards.node[rows]
+    first = list(dict.fromkeys(nodes.tolist()))[:_TRIES_PER_CHECK]
+    gaps = [_Gap(0, int(question.missing[node]), rows[nodes == node].tolist(), kind=node) for node in first]
 
-    def mend(cards: Cards, changed: Sequence[int]) -> None:
+    def mend(cards: Cards, changed: Ints, _amount: int) -> None:
         getattr(cards, column)[changed] = value
 
-    for node in nodes[:_TRIES_PER_CHECK]:
-        name = matrix.table.names[node]
-        uuids = [matrix.table.uuids[row] for row in rows.tolist() if matrix.cards.node[row] == node]
-        found = yield from _find_few(question, name, uuids, int(missing[node]), mend)
-        if found:
-            return (
-                Remedy(
-                    change=check.name,
-                    text=f"fits if {_name_cards(found, name)} {words}",
-                    amount=len(found),
-                    nodes=(name,),
-                    node_count=1,
-                ),
-            )
-    return ()
+    helped = yield from _try_out(question, gaps, mend)
+    told = words.format(cards=_name_places(question.matrix, helped))
+    return tuple(_suggest(question.matrix, check, helped, told, len(few)) for _, few in helped)
 
 
-def _find_few(
-    question: Question, node: str, uuids: Sequence[str], least: int, change: Callable[[Cards, Sequence[int]], None]
-) -> Generator[None, None, Sequence[str]]:
-    """Return few cards of which a change lets the pod fit, none where not even of all; a trial between two steps.
+def _suggest(
+    matrix: RuleMatrix, check: NamedRule, helped: Sequence[_Helped], told: str, amount: int, model: str = ""
+) -> Remedy:
+    nodes = tuple(_name_node(matrix, few) for _, few in helped)
+    text = f"fits if {told}"
+    return Remedy(change=check.name, text=text, amount=amount, model=model, nodes=nodes, node_count=len(nodes))
 
-    uuids   of the cards in question, best first: at least so many
-    change  changes rows of a copy of the node
-    """
 
-    def helps(tried: Sequence[str]) -> bool:
-        imagined = question.fork_node(node)
-        table = imagined.state.table
-        rows = [table.row(node, uuid) for uuid in tried]
-        change(table.cards, [row for row in rows if row is not None])
+def _try_out(question: Question, gaps: Iterable[_Gap], change: _Change) -> Generator[None, None, Sequence[_Helped]]:
+    """Return the first node where a change helps, and those after it that need as much, so that they can be named."""
+    helped: list[_Helped] = []
+    for gap in gaps:
+        if helped and not helped[0][0].is_like(gap):
+            break
+        if few := (yield from _find_few(question, gap, change)):
+            helped.append((gap, few))
+    return helped
+
+
+def _find_few(question: Question, gap: _Gap, change: _Change) -> Generator[None, None, Sequence[int]]:
+    """Return few cards of which a change lets the pod fit, none where not even of all; a trial between two steps."""
+    table, rows = question.matrix.table, gap.rows
+    name = _name_node(question.matrix, rows)
+    first = table.rows_of(table.positions[name]).start
+
+    def helps(tried: Sequence[int]) -> bool:
+        # Where a node is alone its rows are the first.
+        imagined = question.fork_node(name)
+        change(imagined.state.table.cards, np.array(tried) - first, gap.amount)
         return imagined.fits(question.demand)
 
     yield
-    if helps(uuids[:least]):
-        return uuids[:least]
-    if least == len(uuids):
+    if helps(rows[: gap.cards]):
+        return rows[: gap.cards]
+    if gap.cards == len(rows):
         return ()
     yield
-    if not helps(uuids):
+    if not helps(rows):
         return ()
-    few = list(uuids)
-    for uuid in reversed(uuids):
-        if len(few) == least:
+    few = list(rows)
+    for row in reversed(rows):
+        if len(few) == gap.cards:
             break
         yield
-        rest = [one for one in few if one != uuid]
+        rest = [one for one in few if one != row]
         if helps(rest):
             few = rest
     return few
 
 
-def _rows(matrix: RuleMatrix, node: int) -> range:
-    rows = matrix.table.rows_of(node)
-    return range(rows.start, rows.stop)
-
-
 _CHANGES: Mapping[NeededChange, Callable[[Question, NamedRule], Steps]] = {
-    NeededChange.HEALTHY: partial(_set, column="healthy", value=1, words="were healthy"),
-    NeededChange.UNCORDON: partial(_set, column="cordoned", value=0, words="were opened again (gpuloom uncordon)"),
+    NeededChange.HEALTHY: partial(_set, column="healthy", value=1, words="{cards} were healthy"),
+    NeededChange.UNCORDON: partial(_set, column="cordoned", value=0, words="{cards} were opened again (gpuloom uncordon)"),
     NeededChange.ACCOUNT: partial(_set, column="cordoned", value=0, words=_ACCOUNTED),
     NeededChange.MORE_SLOTS: partial(
-        _more, used="used_slots", total="count", asked=lambda _required: 1, amount="{} share more"
+        _more,
+        used="used_slots",
+        total="count",
+        asked=lambda _required: 1,
+        words="{amount} share more were free on {cards}",
     ),
     NeededChange.MORE_MEMORY: partial(
         _more,
         used="used_memory_mib",
         total="total_memory_mib",
         asked=lambda required: required.memory_mib,
-        amount="{:,} MiB more",
+        words="{amount:,} MiB more were free on {cards}",
     ),
     NeededChange.MORE_CORES: partial(
         _more,
         used="used_cores",
         total="total_cores",
         asked=lambda required: required.cores,
-        amount="{} % more of the cores",
+        words="{amount} % more of the cores were free on {cards}",
         tell=_tell_cores,
     ),
 }
+
+
+def _name_places(matrix: RuleMatrix, helped: Iterable[_Helped]) -> str:
+    return " or ".join(
+        _name_cards([matrix.table.uuids[row] for row in few], _name_node(matrix, few)) for _, few in helped
+    )
+
+
+def _name_node(matrix: RuleMatrix, rows: Sequence[int]) -> str:
+    return matrix.table.names[int(matrix.cards.node[rows[0]])]
 
 
 def _name_cards(uuids: Sequence[str], node: str) -> str:
