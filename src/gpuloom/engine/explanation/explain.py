@@ -8,7 +8,7 @@ from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.explanation.depth import STANDARD, Depth
 from gpuloom.engine.explanation.remedies import find_remedies
 from gpuloom.engine.explanation.study import ExplanationScope, begin_study
-from gpuloom.engine.explanation.values import Explanation, NodeVerdict, Remedy
+from gpuloom.engine.explanation.values import Explanation, NodeVerdict
 from gpuloom.engine.request.demand import Demands
 
 
@@ -25,9 +25,8 @@ def explain(
     causes = study.causes()
     summary = study.sum_up(causes, depth)
     yield
-    remedies: tuple[Remedy, ...] = ()
-    if depth.remedies and study.lacks_cards:
-        remedies = yield from find_remedies(study.question())
+    question = study.question() if depth.remedies else None
+    remedies = () if question is None else (yield from find_remedies(question))
     details: list[NodeVerdict] = []
     for name in study.choose_nodes(depth, remedies):
         yield

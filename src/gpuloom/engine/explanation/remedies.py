@@ -199,7 +199,9 @@ def _find_few(question: Question, gap: _Gap, change: _Change) -> Generator[None,
 
 _CHANGES: Mapping[NeededChange, Callable[[Question, NamedRule], Steps]] = {
     NeededChange.HEALTHY: partial(_set, column="healthy", value=1, words="{cards} were healthy"),
-    NeededChange.UNCORDON: partial(_set, column="cordoned", value=0, words="{cards} were opened again (gpuloom uncordon)"),
+    NeededChange.UNCORDON: partial(
+        _set, column="cordoned", value=0, words="{cards} were opened again (gpuloom uncordon)"
+    ),
     NeededChange.ACCOUNT: partial(_set, column="cordoned", value=0, words=_ACCOUNTED),
     NeededChange.MORE_SLOTS: partial(
         _more,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
@@ -10,7 +10,7 @@ from gpuloom.engine.decision.shared_quotas import share_headrooms
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.explanation.cores import count_asked, share_in_per_cent, unit_of_cores
 from gpuloom.engine.explanation.depth import Depth
-from gpuloom.engine.explanation.details import detail_node, mark_closed, mark_held
+from gpuloom.engine.explanation.details import detail_node
 from gpuloom.engine.explanation.limits import tell_limits
 from gpuloom.engine.explanation.node_fork import Question
 from gpuloom.engine.explanation.obstacle import find_obstacle
@@ -34,9 +34,11 @@ from gpuloom.engine.request.demand import Demand, Demands, PlacementPreferences
 from gpuloom.engine.scoring.fragmentation_policy import FragmentationPolicy
 from gpuloom.engine.scoring.ranking import Ranking
 from gpuloom.engine.state.card_table import NO_NODE
+from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
 from gpuloom.model.request_columns import Headroom
+from gpuloom.model.share import ContainerShares
 from gpuloom.vendors.profile import Profile
 from gpuloom.wire.objects import Pod
 from gpuloom.wire.words import encode_unix_time
@@ -64,22 +66,24 @@ class ExplanationScope:
 class Study:
     """One pod before the cluster as it was when the question came, without what the pod has.
 
-    cluster   decides over all cards, ``scheduler`` over those that are told of one by one
-    demand    what the pod asks of these, ``headroom`` what quotas leave of them
-    own       what the pod has
-    alone     what each vendor says by itself; nothing of a pod that has its cards
-    answer    what all say together that the pod asks for
+    scheduler  over the cards that are told of one by one; ``demand`` is for them, as is what quotas leave
+    own        what the pod has
+    alone      what each vendor says by itself; nothing of a pod that has its cards
+    answer     what all say together that the pod asks for
+    node       where the pod is or would go, empty for nowhere; ``shares`` are those of the cards that are told of
     """
 
     scope: ExplanationScope
-    cluster: PodScheduler
-    scheduler: VendorScheduler
+    cluster: ClusterState
     demands: Demands
+    scheduler: VendorScheduler
     demand: Demand
     headroom: Headroom
     own: Reservation | None
     alone: Mapping[str, Decision]
     answer: Decision
+    node: str
+    shares: Sequence[ContainerShares]
     matrix: RuleMatrix
 
     @property
@@ -94,16 +98,13 @@ class Study:
             return "bound" if self.own.status is ReservationStatus.CONFIRMED else "reserved"
         return "does not fit" if self.answer.node is None else "fits"
 
-    @property
-    def lacks_cards(self) -> bool:
-        """Whether a pod that is on no node finds none where the cards of the one vendor would do."""
-        return self.own is None and self.alone[self.scheduler.profile.word].node is None
-
-    def question(self) -> Question:
-        """Ask for what would have to change; not where other vendors' cards would not do either."""
-        word = self.scheduler.profile.word
-        others = (decision.refusals for other, decision in self.alone.items() if other != word)
-        nodes = frozenset(self.alone[word].refusals).difference(self.scope.hopeless, *others)
+    def question(self) -> Question | None:
+        """Ask for what would have to change; None where the cards that are told of would do, or the pod has some."""
+        others = dict(self.alone)
+        mine = others.pop(self.scheduler.profile.word, None)
+        if mine is None or mine.node is not None:
+            return None
+        nodes = frozenset(mine.refusals).difference(self.scope.hopeless, *(one.refusals for one in others.values()))
         return Question(self.scheduler, self.scope.pod, self.demand, self.headroom, self.matrix.only(nodes), nodes)
 
     def causes(self) -> dict[str, str]:
@@ -124,7 +125,9 @@ class Study:
             outcome=self.outcome,
             headline=self._headline(len(names)),
             asks=tuple(
-                ask for word, demand in self.demands.items() for ask in tell_asks(demand, self._profile_of(word))
+                ask
+                for word, demand in sorted(self.demands.items())
+                for ask in tell_asks(demand, self.cluster.catalog[word])
             ),
             held=self._held(),
             policy=self._policy(),
@@ -135,14 +138,14 @@ class Study:
             refused=group_refusals(refusals, causes, depth.most_names),
             groups=group_nodes(self.matrix.table, names, refusals, self.scope.barred, depth.most_names),
             notes=tuple(self._notes()),
-            vendors=tuple(self._vendors()) if len(self.demands) > 1 else (),
+            vendors=tuple(self._vendors()),
         )
 
     def choose_nodes(self, depth: Depth, remedies: Sequence[Remedy]) -> list[str]:
         """Choose the nodes to tell all about: the pod's own, the best, then those nearest to fitting."""
         if depth.nodes:
             return [name for name in self.scope.names if name in depth.nodes]
-        first = [name for name in (self.home, self.answer.node or "") if name]
+        first = [self.node] if self.node else []
         helped = [name for remedy in remedies for name in remedy.nodes]
         best = [node for node, _ in self.answer.fitting.worst_first()[::-1][: depth.most_nodes]]
         fitting, table = self.matrix.fitting(), self.matrix.table
@@ -159,11 +162,9 @@ class Study:
         if is_refused and len(self.demand.requests) > 1:
             matrix = find_obstacle(self.scheduler, name, self.demand, self.headroom) or matrix
         why = (causes[name],) if name in causes else ()
-        verdict = detail_node(matrix, name, self.demand, self.answer, why)
-        verdict = mark_closed(verdict, self.scheduler.state)
-        if self.own is None or name != self.home:
-            return verdict
-        return mark_held(verdict, self.own, self.scheduler.profile.word)
+        chosen = self.shares if name == self.node else ()
+        refusal = self.answer.refusals.get(name)
+        return detail_node(matrix, name, self.demand, self.scheduler.state, refusal, why, chosen)
 
     def _headline(self, candidates: int) -> str:
         if self.own is not None:
@@ -186,7 +187,6 @@ class Study:
     def _held(self) -> Held | None:
         if self.own is None:
             return None
-        cluster = self.cluster.cluster_state
         names = [container.name for container in self.demand.containers]
         instances = {(one.container_index, one.device_index): one.profile for one in self.own.instances}
         shares = [
@@ -194,7 +194,7 @@ class Study:
                 container=names[place] if place < len(names) else "",
                 uuid=share.uuid,
                 memory_mib=share.memory_mib,
-                cores=share_in_per_cent(cluster, self.own.node, word, share.uuid, share.cores),
+                cores=share_in_per_cent(self.cluster, self.own.node, word, share.uuid, share.cores),
                 instance=instances.get((place, device), ""),
             )
             for word, containers in self.own.shares.items()
@@ -211,14 +211,11 @@ class Study:
                 yield NOT_TOGETHER
 
     def _vendors(self) -> Iterator[VendorVerdict]:
-        for word, demand in self.demands.items():
+        for word in sorted(self.demands) if len(self.demands) > 1 else ():
             if self.own is not None:
                 yield tell_vendor_held(word, self.own)
             else:
-                yield tell_vendor_alone(word, demand, self.alone[word])
-
-    def _profile_of(self, word: str) -> Profile:
-        return self.cluster.by_vendor[word].profile
+                yield tell_vendor_alone(word, self.demands[word], self.alone[word])
 
 
 def begin_study(pod_scheduler: PodScheduler, demands: Demands, scope: ExplanationScope) -> Generator[None, None, Study]:
@@ -226,39 +223,51 @@ def begin_study(pod_scheduler: PodScheduler, demands: Demands, scope: Explanatio
 
     Raises ValueError when the demands ask for no card.
     """
-    demands = dict(sorted(demands.items()))
     first = min(demands)
-    cluster = pod_scheduler.fork()
-    own = cluster.cluster_state.ledger.find(demands[first].uid)
+    fork = pod_scheduler.fork()
+    cluster = fork.cluster_state
+    own = cluster.ledger.find(demands[first].uid)
+    left_out = set(scope.barred)
     if own is not None:
-        cluster.cluster_state.forget(own.uid)
-    # Its own node is not ranked, and only says why it would not take the pod.
-    left_out = {*scope.barred, *([] if own is None else [own.node])}
+        cluster.forget(own.uid)
+        # It is not ranked, and only says why it would not take the pod.
+        left_out.add(own.node)
     names = [name for name in scope.names if name not in left_out]
-    together = yield from _decide(cluster, demands, names, {})
-    answer, alone = together.decision, {first: together.decision}
-    headrooms = share_headrooms(demands, {}, cluster.by_vendor, cluster.cluster_state.quotas)
+    together = yield from _decide(fork, demands, names)
+    alone = {first: together.decision} if own is None else {}
+    node, shares, refusals = together.node or "", together.shares, together.refusals
+    headrooms = share_headrooms(demands, {}, fork.by_vendor, cluster.quotas)
     if own is not None:
-        alone = {}
-        if own.node in scope.names:
-            answer.refusals.update((yield from _decide(cluster, demands, [own.node], {})).refusals)
+        node, shares = own.node, own.shares
+        if node in scope.names:
+            refusals.update((yield from _decide(fork, demands, [node])).refusals)
     elif len(demands) > 1:
-        for word, demand in demands.items():
-            alone[word] = (yield from _decide(cluster, {word: demand}, names, headrooms)).decision
-    word = choose_vendor(alone) if alone else first
-    scheduler, demand = cluster.by_vendor[word], demands[word]
-    headroom = headrooms.get(word, scheduler.headroom(demand))
-    # What a pod holds is marked, not what it would get elsewhere.
-    answer = replace(answer, shares=together.shares.get(word, ()) if own is None else ())
+        for word in sorted(demands):
+            alone[word] = (yield from _decide(fork, {word: demands[word]}, names, headrooms)).decision
+    told = choose_vendor(alone) if alone else first
+    scheduler, demand = fork.by_vendor[told], demands[told]
+    headroom = headrooms.get(told, scheduler.headroom(demand))
     yield
-    matrix = make_rule_matrix(scheduler, scheduler.state.table, demand, demand.placed_first, headroom)
-    return Study(scope, cluster, scheduler, demands, demand, headroom, own, alone, answer, matrix)
+    return Study(
+        scope=scope,
+        cluster=cluster,
+        demands=demands,
+        scheduler=scheduler,
+        demand=demand,
+        headroom=headroom,
+        own=own,
+        alone=alone,
+        answer=together.decision,
+        node=node,
+        shares=shares.get(told, ()),
+        matrix=make_rule_matrix(scheduler, scheduler.state.table, demand, demand.placed_first, headroom),
+    )
 
 
 def _decide(
-    cluster: PodScheduler, demands: Demands, names: Sequence[str], headrooms: Mapping[str, Headroom]
+    scheduler: PodScheduler, demands: Demands, names: Sequence[str], headrooms: Mapping[str, Headroom] | None = None
 ) -> Generator[None, None, PodDecision]:
-    decision = cluster.decide(demands, names, explain=True, headrooms=headrooms)
+    decision = scheduler.decide(demands, names, explain=True, headrooms=headrooms)
     yield from decision.complete()
     yield
     return decision
