@@ -29,7 +29,7 @@ def tell_vendor_alone(word: str, demand: Demand, decision: Decision) -> VendorVe
         cards=sum(request.cards for request in demand.requests.values()),
         candidates=decision.candidates,
         fitting=fitting,
-        reasons=count_reasons(decision.refusals),
+        reasons=count_reasons(decision.refusals.values()),
     )
 
 

@@ -134,7 +134,7 @@ class Study:
             candidates=len(names),
             fitting=fitting,
             ranking=tuple(Ranked(node=node, score=round(score, 4)) for node, score in ranking[: depth.most_names]),
-            reasons=count_reasons(refusals),
+            reasons=count_reasons(refusals.values()),
             refused=group_refusals(refusals, causes, depth.most_names),
             groups=group_nodes(self.matrix.table, names, refusals, self.scope.barred, depth.most_names),
             notes=tuple(self._notes()),

@@ -190,7 +190,7 @@ def _add_hosts(
     shortages = yield from hosts.find_shortages(source, cards.fitting)
     verdict = yield from hosts.sum_up(source, cards.fitting, shortages)
     if not verdict.with_cards:
-        return msgspec.structs.replace(explanation, host=verdict, reasons=count_reasons(cards.refusals))
+        return msgspec.structs.replace(explanation, host=verdict, reasons=count_reasons(cards.refusals.values()))
     if explanation.fitting:
         return msgspec.structs.replace(explanation, host=verdict)
     if verdict.taking:
