@@ -56,9 +56,8 @@ def _most_there(matrix: RuleMatrix, may_help: Callable[[Rule], bool], free: Ints
 
     may_help  tells which rules may let a card pass that is asked for less
     """
-    others = ~sum(check.bit for check in matrix.checks if may_help(check.rule))
-    is_open = (matrix.bits >= 0) & ((matrix.bits & others) == 0) & (matrix.cards.division == UNDIVIDED)
-    rows = np.flatnonzero(is_open & (free > 0))
+    is_open = (matrix.bits >= 0) & ((matrix.bits & ~matrix.bits_of(may_help)) == 0)
+    rows = np.flatnonzero(is_open & (matrix.cards.division == UNDIVIDED) & (free > 0))
     last = rows[matrix.find_last(rows, -free[rows], np.maximum(matrix.needs(), 1))]
     amounts: list[int] = np.unique(free[last[free[last] < wanted[last]]]).tolist()
     return amounts[: -_MOST_TRIED - 1 : -1]

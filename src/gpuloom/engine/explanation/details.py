@@ -86,8 +86,8 @@ def _detail_cards(matrix: RuleMatrix, position: int, demand: Demand) -> Iterator
             score=scores[place],
             score_parts=_make_parts(map(add, used, needed), total, points[place]),
         )
-        if first := int(matrix.codes[row]):
-            rule = matrix.check(first).rule
+        if rejecting := matrix.rejecting(row):
+            rule, *others = rejecting
             asks = Asks(
                 memory_mib=int(required.memory_mib[place]),
                 cores=wants_cores,
@@ -95,7 +95,7 @@ def _detail_cards(matrix: RuleMatrix, position: int, demand: Demand) -> Iterator
                 headroom=required.headroom,
                 free_instance_mib=int(cards.free_instance_mib[place]),
             )
-            also = dict.fromkeys(check.rule.reason.word for check in matrix.behind(row))
+            also = dict.fromkeys(other.reason.word for other in others)
             card = replace(card, reason=rule.reason.word, why=tell_numbers(rule, card, asks), also=tuple(also))
         yield card
 

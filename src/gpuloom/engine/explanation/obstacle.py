@@ -1,10 +1,11 @@
 """Which of several containers does not fit on a node, and the cards as those that are placed before it leave them."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.imagined import imagine_reservation
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.explanation.node_fork import NodeFork, fork_node
@@ -12,7 +13,6 @@ from gpuloom.engine.explanation.rule_matrix import RuleMatrix, make_rule_matrix
 from gpuloom.engine.placement.quota_test import QuotaTest
 from gpuloom.engine.request.demand import Demand, Phase
 from gpuloom.engine.state.usage import collapse, sum_for_quota
-from gpuloom.model.cards import Flags
 from gpuloom.model.request import Request
 from gpuloom.model.request_columns import UNBOUNDED, Headroom
 from gpuloom.model.share import ContainerShares
@@ -25,31 +25,23 @@ def find_obstacle(scheduler: VendorScheduler, name: str, demand: Demand, headroo
     None where every container fits. Only of use where several containers ask for cards.
     """
     node = fork_node(scheduler, name, headroom)
-    earlier: dict[int, Request] = {}
+    requests: dict[int, Request] = {}
+    before: Decision | None = None
     for place, request in demand.requests.items():
-        if not node.fits(demand.with_requests({**earlier, place: request})):
-            return _look_from(node, demand, place, _assume_earlier(node, demand, earlier))
-        earlier[place] = request
+        requests[place] = request
+        decision = node.decide(demand.with_requests(requests))
+        if decision.node is None:
+            return _look_from(node, demand, place, before)
+        before = decision
     return None
 
 
-def _assume_earlier(node: NodeFork, demand: Demand, earlier: Mapping[int, Request]) -> tuple[ContainerShares, ...]:
-    """Put the containers that run beside one on the node, and return what all that are placed before it get.
-
-    Init containers run alone, after one another.
-    """
-    if not earlier:
-        return ((),) * len(demand.containers)
-    decision = node.decide(demand.with_requests(earlier))
-    beside = [container.phase is not Phase.INIT for container in demand.containers]
-    shares = tuple(given if stays else () for given, stays in zip(decision.shares, beside, strict=True))
-    instances = tuple(one for one in decision.instances if beside[one.container_index])
-    node.state.assume(imagine_reservation(demand, node.name, {node.scheduler.profile.word: shares}, instances))
-    return decision.shares
-
-
-def _look_from(node: NodeFork, demand: Demand, place: int, placed: tuple[ContainerShares, ...]) -> RuleMatrix:
-    """Look at the cards from one container; ``placed`` is what those before it get."""
+def _look_from(node: NodeFork, demand: Demand, place: int, before: Decision | None) -> RuleMatrix:
+    """Look at the cards from one container; ``before`` says what those placed before it get."""
+    placed: Sequence[ContainerShares] = ((),) * len(demand.containers)
+    if before is not None:
+        placed = before.shares
+        _keep_running(node, demand, before)
     request, profile = demand.requests[place], node.scheduler.profile
     held = sum_for_quota(collapse(placed, demand.phases).values(), bits=profile.fit.bits)
     left = node.headroom
@@ -60,28 +52,30 @@ def _look_from(node: NodeFork, demand: Demand, place: int, placed: tuple[Contain
     return matrix if left == UNBOUNDED else _test_quota(node, matrix, demand, place, placed)
 
 
+def _keep_running(node: NodeFork, demand: Demand, decision: Decision) -> None:
+    """Put the containers that run beside later ones on the node: init containers run alone, after one another."""
+    beside = [container.phase is not Phase.INIT for container in demand.containers]
+    shares = tuple(given if stays else () for given, stays in zip(decision.shares, beside, strict=True))
+    instances = tuple(one for one in decision.instances if beside[one.container_index])
+    node.state.assume(imagine_reservation(demand, node.name, {node.scheduler.profile.word: shares}, instances))
+
+
 def _test_quota(
-    node: NodeFork, matrix: RuleMatrix, demand: Demand, place: int, placed: tuple[ContainerShares, ...]
+    node: NodeFork, matrix: RuleMatrix, demand: Demand, place: int, placed: Sequence[ContainerShares]
 ) -> RuleMatrix:
     """Reject the cards by a quota as the decision does: what an init container held before, a later one may have."""
     compiled, table = node.scheduler.compiled, matrix.table
+    if not (quota_at := compiled.rules.quota_at):
+        return matrix
     position = table.positions[node.name]
     rows = table.rows_of(position)
     batch, required = table.copy_node(position), matrix.required.rows(rows)
     test = QuotaTest(compiled, node.headroom, batch, required, demand.phases, placed, place)
     cards = np.arange(len(batch.cards))
     if compiled.is_hooked or compiled.links_cards(demand.preferences):
-        return _with_quota(matrix, rows, compiled.rules.quota_at, test.rejects(cards))
-    exceeding = np.array([test.exceeds([card]) for card in cards.tolist()], bool)
-    return _with_quota(matrix, rows, compiled.rules.quota_at, exceeding)
-
-
-def _with_quota(matrix: RuleMatrix, rows: slice, quota_at: int, rejected: Flags) -> RuleMatrix:
-    """Return the same where the quota rejects just these of some cards, if there is a rule for quotas."""
-    if not quota_at:
-        return matrix
-    bits, codes = matrix.bits.copy(), matrix.codes.copy()
-    others = bits[rows] & ~(1 << quota_at)
-    bits[rows] = others | rejected.astype(np.int64) << quota_at
-    codes[rows] = [(one & -one).bit_length() - 1 if one else 0 for one in bits[rows].tolist()]
-    return replace(matrix, bits=bits, codes=codes)
+        rejected = test.rejects(cards)
+    else:
+        rejected = np.array([test.exceeds([card]) for card in cards.tolist()], bool)
+    bits = matrix.bits.copy()
+    bits[rows] = bits[rows] & ~(1 << quota_at) | rejected.astype(np.int64) << quota_at
+    return replace(matrix, bits=bits)

@@ -60,17 +60,14 @@ class _Gap:
     """What is missing on one node: so much on each of so many cards.
 
     rows   of the cards in question, best first: at least so many
-    kind   of those that are told together, where as much is missing on as many
+    alike  equal for nodes that are told together
     """
 
+    node: str
     amount: int
     cards: int
     rows: Sequence[int]
-    kind: int
-
-    def is_like(self, other: "_Gap") -> bool:
-        """Tell whether as much is missing on as many cards of the same kind."""
-        return (self.amount, self.cards, self.kind) == (other.amount, other.cards, other.kind)
+    alike: tuple[int, ...]
 
 
 _Helped = tuple[_Gap, Sequence[int]]
@@ -108,22 +105,22 @@ def _more(
     gap, few = helped[0]
     models = {matrix.table.kinds[kind][0] for kind in matrix.cards.kind[few].tolist()}
     model = models.pop() if len(models) == 1 else ""
-    told = words.format(amount=tell(matrix, gap), cards=_name_places(matrix, helped))
-    return (_suggest(matrix, check, helped, told, gap.amount, model),)
+    return (_suggest(matrix, check, helped, words, gap.amount, model, told=tell(matrix, gap)),)
 
 
 def _smallest_gaps(question: Question, rows: Ints, gaps: Ints) -> list[_Gap]:
     """Work out on a few nodes what is missing at least, on the nearest ones."""
-    cards, missing = question.matrix.cards, question.missing
+    cards, missing, names = question.matrix.cards, question.missing, question.matrix.table.names
     # Some rows were left out because nothing would make room on them: enough must be there still.
     last = question.matrix.find_last(rows, gaps, missing)
     nodes = cards.node[rows]
     order = np.lexsort((nodes[last], missing[nodes[last]], gaps[last]))[:_TRIES_PER_CHECK]
     found = []
     for at in last[order].tolist():
-        near = np.flatnonzero((nodes == nodes[at]) & (gaps <= gaps[at]))
-        best = rows[near[np.argsort(gaps[near], kind="stable")]]
-        found.append(_Gap(int(gaps[at]), int(missing[nodes[at]]), best.tolist(), int(cards.kind[rows[at]])))
+        node, amount, kind = int(nodes[at]), int(gaps[at]), int(cards.kind[rows[at]])
+        near = np.flatnonzero((nodes == node) & (gaps <= amount))
+        best, few = rows[near[np.argsort(gaps[near], kind="stable")]].tolist(), int(missing[node])
+        found.append(_Gap(names[node], amount, few, best, alike=(amount, few, kind)))
     return found
 
 
@@ -135,23 +132,32 @@ def _tell_cores(matrix: RuleMatrix, gap: _Gap) -> int:
 def _set(question: Question, check: NamedRule, *, column: str, value: int, words: str) -> Steps:
     """Look for cards that would do if they were otherwise; nothing is told of other nodes than the first."""
     rows = _only_blocked(question, check)
-    nodes = question.matrix.cards.node[rows]
-    first = list(dict.fromkeys(nodes.tolist()))[:_TRIES_PER_CHECK]
-    gaps = [_Gap(0, int(question.missing[node]), rows[nodes == node].tolist(), kind=node) for node in first]
+    nodes, names = question.matrix.cards.node[rows], question.matrix.table.names
+    gaps = (
+        _Gap(names[node], 0, int(question.missing[node]), rows[nodes == node].tolist(), alike=(node,))
+        for node in list(dict.fromkeys(nodes.tolist()))[:_TRIES_PER_CHECK]
+    )
 
     def mend(cards: Cards, changed: Ints, _amount: int) -> None:
         getattr(cards, column)[changed] = value
 
     helped = yield from _try_out(question, gaps, mend)
-    told = words.format(cards=_name_places(question.matrix, helped))
-    return tuple(_suggest(question.matrix, check, helped, told, len(few)) for _, few in helped)
+    return tuple(_suggest(question.matrix, check, helped, words, len(few)) for _, few in helped)
 
 
 def _suggest(
-    matrix: RuleMatrix, check: NamedRule, helped: Sequence[_Helped], told: str, amount: int, model: str = ""
+    matrix: RuleMatrix,
+    check: NamedRule,
+    helped: Sequence[_Helped],
+    words: str,
+    amount: int,
+    model: str = "",
+    told: int = 0,
 ) -> Remedy:
-    nodes = tuple(_name_node(matrix, few) for _, few in helped)
-    text = f"fits if {told}"
+    """Say how cards would have to be; ``told`` is the amount in the unit of the words."""
+    nodes = tuple(gap.node for gap, _ in helped)
+    cards = " or ".join(_name_cards([matrix.table.uuids[row] for row in few], gap.node) for gap, few in helped)
+    text = f"fits if {words.format(amount=told, cards=cards)}"
     return Remedy(change=check.name, text=text, amount=amount, model=model, nodes=nodes, node_count=len(nodes))
 
 
@@ -159,7 +165,7 @@ def _try_out(question: Question, gaps: Iterable[_Gap], change: _Change) -> Gener
     """Return the first node where a change helps, and those after it that need as much, so that they can be named."""
     helped: list[_Helped] = []
     for gap in gaps:
-        if helped and not helped[0][0].is_like(gap):
+        if helped and gap.alike != helped[0][0].alike:
             break
         if few := (yield from _find_few(question, gap, change)):
             helped.append((gap, few))
@@ -169,12 +175,11 @@ def _try_out(question: Question, gaps: Iterable[_Gap], change: _Change) -> Gener
 def _find_few(question: Question, gap: _Gap, change: _Change) -> Generator[None, None, Sequence[int]]:
     """Return few cards of which a change lets the pod fit, none where not even of all; a trial between two steps."""
     table, rows = question.matrix.table, gap.rows
-    name = _name_node(question.matrix, rows)
-    first = table.rows_of(table.positions[name]).start
+    first = table.rows_of(table.positions[gap.node]).start
 
     def helps(tried: Sequence[int]) -> bool:
         # Where a node is alone its rows are the first.
-        imagined = question.fork_node(name)
+        imagined = question.fork_node(gap.node)
         change(imagined.state.table.cards, np.array(tried) - first, gap.amount)
         return imagined.fits(question.demand)
 
@@ -226,16 +231,6 @@ _CHANGES: Mapping[NeededChange, Callable[[Question, NamedRule], Steps]] = {
         tell=_tell_cores,
     ),
 }
-
-
-def _name_places(matrix: RuleMatrix, helped: Iterable[_Helped]) -> str:
-    return " or ".join(
-        _name_cards([matrix.table.uuids[row] for row in few], _name_node(matrix, few)) for _, few in helped
-    )
-
-
-def _name_node(matrix: RuleMatrix, rows: Sequence[int]) -> str:
-    return matrix.table.names[int(matrix.cards.node[rows[0]])]
 
 
 def _name_cards(uuids: Sequence[str], node: str) -> str:

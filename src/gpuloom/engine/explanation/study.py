@@ -8,9 +8,10 @@ from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.pod_scheduler import PodDecision, PodScheduler
 from gpuloom.engine.decision.shared_quotas import share_headrooms
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
-from gpuloom.engine.explanation.cores import count_asked, share_in_per_cent, unit_of_cores
+from gpuloom.engine.explanation.cores import share_in_per_cent
 from gpuloom.engine.explanation.depth import Depth
 from gpuloom.engine.explanation.details import detail_node
+from gpuloom.engine.explanation.headline import tell_asks, tell_outlook
 from gpuloom.engine.explanation.limits import tell_limits
 from gpuloom.engine.explanation.node_fork import Question
 from gpuloom.engine.explanation.obstacle import find_obstacle
@@ -18,7 +19,6 @@ from gpuloom.engine.explanation.rule_matrix import RuleMatrix, make_rule_matrix
 from gpuloom.engine.explanation.several import NOT_TOGETHER, choose_vendor, tell_vendor_alone, tell_vendor_held
 from gpuloom.engine.explanation.summing import count_reasons, group_nodes, group_refusals
 from gpuloom.engine.explanation.values import (
-    ContainerRequest,
     Explanation,
     Given,
     Held,
@@ -30,13 +30,9 @@ from gpuloom.engine.explanation.values import (
     Remedy,
     VendorVerdict,
 )
-from gpuloom.engine.request.demand import Demand, Demands, PlacementPreferences
-from gpuloom.engine.scoring.fragmentation_policy import FragmentationPolicy
-from gpuloom.engine.scoring.ranking import Ranking
-from gpuloom.engine.state.card_table import NO_NODE
+from gpuloom.engine.request.demand import Demand, Demands
 from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
-from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
 from gpuloom.model.request_columns import Headroom
 from gpuloom.model.share import ContainerShares
 from gpuloom.vendors.profile import Profile
@@ -149,10 +145,8 @@ class Study:
         helped = [name for remedy in remedies for name in remedy.nodes]
         best = [node for node, _ in self.answer.fitting.worst_first()[::-1][: depth.most_nodes]]
         fitting, table = self.matrix.fitting(), self.matrix.table
-        positions = {name: table.positions.get(name, NO_NODE) for name in self.scope.names}
-        nearest = sorted(
-            self.scope.names, key=lambda name: (-int(fitting[positions[name]]) if positions[name] else 1, name)
-        )
+        cards = {name: int(fitting[position]) for name, position in table.positions.items()}
+        nearest = sorted(self.scope.names, key=lambda name: (-cards.get(name, -1), name))
         return list(dict.fromkeys([*first, *best, *helped, *nearest]))[: depth.most_nodes]
 
     def detail(self, name: str, causes: Mapping[str, str]) -> NodeVerdict:
@@ -271,56 +265,3 @@ def _decide(
     yield from decision.complete()
     yield
     return decision
-
-
-def tell_outlook(best: str | None, ranking: Ranking, candidates: int, preferences: PlacementPreferences) -> str:
-    """Say in one line on how many nodes a pod fits, and on which best."""
-    fitting = len(ranking)
-    nodes = f"{candidates:,} nodes"
-    if best is None:
-        return tell_nowhere(candidates)
-    if candidates == 1:
-        return f"fits on the only node, {best}"
-    if fitting == 1:
-        return f"fits on 1 of {nodes}: {best}"
-    if isinstance(preferences.node_policy, FragmentationPolicy):
-        return f"fits on {fitting:,} of {nodes}; {tell_stranding(best, ranking)} ({preferences.node_word})"
-    superlative = preferences.node_policy.best
-    return f"fits on {fitting:,} of {nodes}; {best} is the {superlative} of them ({preferences.node_word})"
-
-
-def tell_nowhere(candidates: int) -> str:
-    """Say that a pod fits on none of so many nodes."""
-    return "does not fit on the only node" if candidates == 1 else f"fits on none of {candidates:,} nodes"
-
-
-def tell_stranding(best: str, ranking: Ranking) -> str:
-    """Say why the policy ``fragmentation`` takes a node rather than the next."""
-    (_, first), (_, second) = ranking.best_first(2)
-    if first == second:
-        return f"on {best}, the first named, as little is stranded as on the next"
-    return f"on {best} {first - second:.2f} cards less are stranded than on the next"
-
-
-def tell_asks(demand: Demand, profile: Profile) -> list[ContainerRequest]:
-    """Return what the containers ask of a vendor, in the order of the device lists."""
-    return [
-        _ask(container.name, container.phase.value, container.request, profile)
-        for container in demand.containers
-        if container.request is not None
-    ]
-
-
-def _ask(container: str, phase: str, request: Request, profile: Profile) -> ContainerRequest:
-    counts = unit_of_cores(profile) == "core"
-    percentage = 0 if request.memory_percentage == PERCENTAGE_NOT_SET else request.memory_percentage
-    return ContainerRequest(
-        container=container,
-        phase=phase,
-        vendor=request.vendor,
-        cards=request.cards,
-        memory_mib=request.memory_mib,
-        memory_percentage=0 if request.memory_mib else percentage,
-        cores=0 if counts else count_asked(profile, request),
-        core_count=request.cores if counts else 0,
-    )

@@ -209,15 +209,15 @@ def read_demand(pod: Pod, profile: Profile, options: Options) -> Demand:
         for container, phase in zip(pod.all_containers, read_phases(pod), strict=True)
     )
     asks = any(container.request is not None for container in containers)
-    if asks:
-        _check_lengths(pod.annotations, profile.select)
+    annotations = pod.annotations if asks else {}
+    _check_lengths(annotations, profile.select)
     return Demand(
         uid=pod.metadata.uid,
         namespace=pod.namespace,
         name=pod.name,
         containers=containers,
-        selector=_read_selector(pod.annotations, profile.select) if asks else ANY_CARD,
-        preferences=_read_preferences(pod, profile.select, options, asks=asks),
+        selector=_read_selector(annotations, profile.select),
+        preferences=_read_preferences(pod, annotations, profile.select, options),
     )
 
 
@@ -234,8 +234,9 @@ def _check_lengths(annotations: Mapping[str, str], keys: SelectKeys) -> None:
             )
 
 
-def _read_preferences(pod: Pod, keys: SelectKeys, options: Options, *, asks: bool) -> PlacementPreferences:
-    annotations = pod.annotations if asks else {}
+def _read_preferences(
+    pod: Pod, annotations: Mapping[str, str], keys: SelectKeys, options: Options
+) -> PlacementPreferences:
     node_word = annotations.get(NODE_POLICY, options.node_policy)
     node_policy = read_node_policy(node_word, read_cpu_milli(pod) if looks_at_cpu(node_word) else 0)
     numa_bind = _read_flag(annotations, keys.numa_bind) or False

@@ -4,9 +4,9 @@ from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 
 import msgspec
 
+from gpuloom.engine.explanation.headline import tell_asks, tell_nowhere
 from gpuloom.engine.explanation.hosts import tell_taking
 from gpuloom.engine.explanation.limits import find_limits
-from gpuloom.engine.explanation.study import tell_asks, tell_nowhere
 from gpuloom.engine.explanation.summing import count_in_steps
 from gpuloom.engine.explanation.values import HostVerdict, PodName, ReasonCount
 from gpuloom.engine.request.demand import Demands
