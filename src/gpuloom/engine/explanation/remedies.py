@@ -21,12 +21,11 @@ from gpuloom.engine.explanation.rule_matrix import NamedRule, RuleMatrix
 from gpuloom.engine.explanation.values import Remedy
 from gpuloom.engine.filtering.rules import NeededChange
 from gpuloom.model.cards import Cards, Ints
-from gpuloom.model.request_columns import RequestColumns
 
 _TRIES_PER_CHECK = 2
 _MOST_CARDS = 8
 """So many cards are named."""
-_ACCOUNTED = "{cards} were not closed by a pod of which nobody can read what it holds"
+_ACCOUNTED = "{} were not closed by a pod of which nobody can read what it holds"
 
 
 def find_remedies(question: Question) -> Steps:
@@ -82,22 +81,23 @@ def _more(
     *,
     used: str,
     total: str,
-    asked: Callable[[RequestColumns], Ints | int],
-    words: str,
+    amount: str,
+    asked: str = "",
     tell: Callable[[RuleMatrix, _Gap], int] = lambda _matrix, gap: gap.amount,
 ) -> Steps:
     """Look for how much more of a card would have to be free; columns by their names.
 
-    tell  how much a gap is in the unit of the words
+    amount  how much that is, in words; ``tell`` says it in their unit
+    asked   what is asked for; where there is no such column it is one
     """
     matrix, rows = question.matrix, _only_blocked(question, check)
     in_use, there_is = getattr(matrix.cards, used), getattr(matrix.cards, total)
-    wanted = np.broadcast_to(asked(matrix.required), in_use.shape)
+    wanted = np.broadcast_to(getattr(matrix.required, asked) if asked else 1, in_use.shape)
     rows = rows[wanted[rows] <= there_is[rows]]
 
-    def free(cards: Cards, changed: Ints, amount: int) -> None:
+    def free(cards: Cards, changed: Ints, more: int) -> None:
         held = getattr(cards, used)
-        held[changed] = np.maximum(held[changed] - amount, 0)
+        held[changed] = np.maximum(held[changed] - more, 0)
 
     helped = yield from _try_out(question, _smallest_gaps(question, rows, (wanted - there_is + in_use)[rows]), free)
     if not helped:
@@ -105,7 +105,8 @@ def _more(
     gap, few = helped[0]
     models = {matrix.table.kinds[kind][0] for kind in matrix.cards.kind[few].tolist()}
     model = models.pop() if len(models) == 1 else ""
-    return (_suggest(matrix, check, helped, words, gap.amount, model, told=tell(matrix, gap)),)
+    words = f"{amount.format(tell(matrix, gap))} were free on {{}}"
+    return (_suggest(matrix, check, helped, words, gap.amount, model),)
 
 
 def _smallest_gaps(question: Question, rows: Ints, gaps: Ints) -> list[_Gap]:
@@ -146,18 +147,12 @@ def _set(question: Question, check: NamedRule, *, column: str, value: int, words
 
 
 def _suggest(
-    matrix: RuleMatrix,
-    check: NamedRule,
-    helped: Sequence[_Helped],
-    words: str,
-    amount: int,
-    model: str = "",
-    told: int = 0,
+    matrix: RuleMatrix, check: NamedRule, helped: Sequence[_Helped], words: str, amount: int, model: str = ""
 ) -> Remedy:
-    """Say how cards would have to be; ``told`` is the amount in the unit of the words."""
+    """Say in words, without the cards, how cards would have to be."""
     nodes = tuple(gap.node for gap, _ in helped)
     cards = " or ".join(_name_cards([matrix.table.uuids[row] for row in few], gap.node) for gap, few in helped)
-    text = f"fits if {words.format(amount=told, cards=cards)}"
+    text = f"fits if {words.format(cards)}"
     return Remedy(change=check.name, text=text, amount=amount, model=model, nodes=nodes, node_count=len(nodes))
 
 
@@ -203,31 +198,19 @@ def _find_few(question: Question, gap: _Gap, change: _Change) -> Generator[None,
 
 
 _CHANGES: Mapping[NeededChange, Callable[[Question, NamedRule], Steps]] = {
-    NeededChange.HEALTHY: partial(_set, column="healthy", value=1, words="{cards} were healthy"),
-    NeededChange.UNCORDON: partial(
-        _set, column="cordoned", value=0, words="{cards} were opened again (gpuloom uncordon)"
-    ),
+    NeededChange.HEALTHY: partial(_set, column="healthy", value=1, words="{} were healthy"),
+    NeededChange.UNCORDON: partial(_set, column="cordoned", value=0, words="{} were opened again (gpuloom uncordon)"),
     NeededChange.ACCOUNT: partial(_set, column="cordoned", value=0, words=_ACCOUNTED),
-    NeededChange.MORE_SLOTS: partial(
-        _more,
-        used="used_slots",
-        total="count",
-        asked=lambda _required: 1,
-        words="{amount} share more were free on {cards}",
-    ),
+    NeededChange.MORE_SLOTS: partial(_more, used="used_slots", total="count", amount="{} share more"),
     NeededChange.MORE_MEMORY: partial(
-        _more,
-        used="used_memory_mib",
-        total="total_memory_mib",
-        asked=lambda required: required.memory_mib,
-        words="{amount:,} MiB more were free on {cards}",
+        _more, used="used_memory_mib", total="total_memory_mib", asked="memory_mib", amount="{:,} MiB more"
     ),
     NeededChange.MORE_CORES: partial(
         _more,
         used="used_cores",
         total="total_cores",
-        asked=lambda required: required.cores,
-        words="{amount} % more of the cores were free on {cards}",
+        asked="cores",
+        amount="{} % more of the cores",
         tell=_tell_cores,
     ),
 }

@@ -37,11 +37,9 @@ def group_refusals(
 ) -> tuple[RefusedNodes, ...]:
     """Put together the nodes that say the same; ``causes`` is what is wrong with a node as a whole."""
     names: dict[str, list[str]] = {}
-    for node, refusal in refusals.items():
-        cause = causes.get(node, "")
-        names.setdefault(f"{refusal.text}: {cause}" if cause else refusal.text, []).append(node)
-    for node in causes.keys() - refusals.keys():
-        names.setdefault(causes[node], []).append(node)
+    for node in {**refusals, **causes}:
+        said = (refusals[node].text if node in refusals else "", causes.get(node, ""))
+        names.setdefault(": ".join(filter(None, said)), []).append(node)
     order = sorted(names.items(), key=lambda item: (-len(item[1]), item[0]))
     return tuple(
         RefusedNodes(text=text, nodes=len(nodes), names=tuple(nsmallest(most_names, nodes))) for text, nodes in order

@@ -21,6 +21,7 @@ AFFINITY = "node(s) didn't match Pod's node affinity/selector"
 FREE_PORTS = "node(s) didn't have free ports for the requested pod ports"
 TOO_MANY_PODS = "Too many pods"
 _CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+"""Kubernetes gives it to nodes that are unschedulable, and takes it away with that."""
 _KEEPS_AWAY = frozenset({"NoSchedule", "NoExecute"})
 _MOST_PODS = 1000
 """So many pods of one node are looked at."""
@@ -67,7 +68,8 @@ def is_closed_to(node: Node, demand: HostDemand) -> bool:
 
 def uncordon(node: Node) -> Node:
     """Return a node as ``kubectl uncordon`` leaves it: its taint goes, too."""
-    taints = [taint for taint in node.spec.taints or () if not _is_of_cordon(taint)]
+    gone = _CORDONED.key, _CORDONED.effect
+    taints = [taint for taint in node.spec.taints or () if (taint.key, taint.effect) != gone]
     spec = msgspec.structs.replace(node.spec, unschedulable=False, taints=taints)
     return msgspec.structs.replace(node, spec=spec)
 
@@ -130,11 +132,6 @@ def count_host_room(node: Node, usage: NodeUsage, demand: HostDemand) -> int | N
 def tells_amounts(node: Node) -> bool:
     """Tell whether a node says what it can give: a kubelet always does, an object made by hand may not."""
     return PODS in (node.status.allocatable or {})
-
-
-def _is_of_cordon(taint: Taint) -> bool:
-    """Tell whether Kubernetes gives a taint to nodes that are unschedulable, and takes it away with that."""
-    return (taint.key, taint.effect) == (_CORDONED.key, _CORDONED.effect)
 
 
 def _read_amounts(node: Node, demand: HostDemand) -> Mapping[str, int]:
