@@ -48,8 +48,10 @@ class ClusterState(ReservedState):
             if word in there or state.remembers(nodes or ()):
                 copied = state.fork(nodes, ledger=ledger, quotas=quotas, closings=closings)
                 fork._states[word] = fork._join(copied)
-        for node, words in words_of:
-            fork._set_words(node, words)
+        # All at once: there may be very many nodes, and few have cards of several vendors.
+        fork._words_of.update(words_of)
+        several = ((node, sorted(words)) for node, words in words_of if len(words) > 1)
+        fork._peers.update((node, [fork._states[word].table for word in words]) for node, words in several)
         if self._late is not None:
             fork._late = dict(self._late)
         return fork
