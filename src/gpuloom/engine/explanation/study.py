@@ -227,6 +227,7 @@ def begin_study(pod_scheduler: PodScheduler, demands: Demands, scope: Explanatio
         # It is not ranked, and only says why it would not take the pod.
         left_out.add(own.node)
     names = [name for name in scope.names if name not in left_out]
+    yield
     together = yield from _decide(fork, demands, names)
     alone = {first: together.decision} if own is None else {}
     node, shares, refusals = together.node or "", together.shares, together.refusals
