@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Sequence
 
 import numpy as np
 
-from gpuloom.engine.explanation.node_fork import NodeFork, Question, Steps
+from gpuloom.engine.explanation.node_fork import NodeFork, Question, Steps, fork_node
 from gpuloom.engine.explanation.values import PodName, Remedy
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.engine.state.usage import sum_for_quota
@@ -23,7 +23,7 @@ def find_leaving(question: Question) -> Steps:
     found: list[Remedy] = []
     for name in _nearest_nodes(question):
         yield
-        node = question.fork_node(name)
+        node = fork_node(question.scheduler, name, question.headroom)
         holders = sorted(node.state.ledger, key=lambda held: (held.memory_mib, held.uid))[:MOST_PODS]
         leaving = yield from _fewest(question, node, holders)
         if leaving:

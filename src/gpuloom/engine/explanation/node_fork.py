@@ -83,7 +83,3 @@ class Question:
         """Ask for room on any of the nodes, of the cluster as it is."""
         names = tuple(name for name in self.scheduler.state.table.positions if name in self.nodes)
         return self.scheduler.decide(demand, self.scheduler.look_up(names), headroom=headroom)
-
-    def fork_node(self, node: str) -> NodeFork:
-        """Fork off a node to try something on."""
-        return fork_node(self.scheduler, node, self.headroom)

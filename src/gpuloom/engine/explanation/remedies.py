@@ -15,7 +15,7 @@ from gpuloom.engine.explanation.cores import asked_in_per_cent
 from gpuloom.engine.explanation.counting import tell_count
 from gpuloom.engine.explanation.fewer_cards import find_fewer_cards
 from gpuloom.engine.explanation.leaving import find_leaving
-from gpuloom.engine.explanation.node_fork import Question, Steps
+from gpuloom.engine.explanation.node_fork import Question, Steps, fork_node
 from gpuloom.engine.explanation.pod_remedies import find_annotations, find_quota
 from gpuloom.engine.explanation.rule_matrix import NamedRule, RuleMatrix
 from gpuloom.engine.explanation.values import Remedy
@@ -174,7 +174,7 @@ def _find_few(question: Question, gap: _Gap, change: _Change) -> Generator[None,
 
     def helps(tried: Sequence[int]) -> bool:
         # Where a node is alone its rows are the first.
-        imagined = question.fork_node(gap.node)
+        imagined = fork_node(question.scheduler, gap.node, question.headroom)
         change(imagined.state.table.cards, np.array(tried) - first, gap.amount)
         return imagined.fits(question.demand)
 

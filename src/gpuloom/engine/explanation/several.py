@@ -4,8 +4,6 @@ Told card by card is the vendor of whose cards the fewest nodes would do; the ot
 where all vendors do.
 """
 
-from collections.abc import Mapping
-
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.explanation.summing import count_reasons
 from gpuloom.engine.explanation.values import VendorVerdict
@@ -13,11 +11,6 @@ from gpuloom.engine.request.demand import Demand
 from gpuloom.engine.state.ledger import Reservation
 
 NOT_TOGETHER = "each vendor's cards would do on some node, but no node has all that the pod asks for"
-
-
-def choose_vendor(alone: Mapping[str, Decision]) -> str:
-    """Choose the vendor of whose cards the fewest nodes would do."""
-    return min(alone, key=lambda word: (len(alone[word].fitting), word))
 
 
 def tell_vendor_alone(word: str, demand: Demand, decision: Decision) -> VendorVerdict:

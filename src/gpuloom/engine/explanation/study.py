@@ -16,7 +16,7 @@ from gpuloom.engine.explanation.limits import tell_limits
 from gpuloom.engine.explanation.node_fork import Question
 from gpuloom.engine.explanation.obstacle import find_obstacle
 from gpuloom.engine.explanation.rule_matrix import RuleMatrix, make_rule_matrix
-from gpuloom.engine.explanation.several import NOT_TOGETHER, choose_vendor, tell_vendor_alone, tell_vendor_held
+from gpuloom.engine.explanation.several import NOT_TOGETHER, tell_vendor_alone, tell_vendor_held
 from gpuloom.engine.explanation.summing import count_reasons, group_nodes, group_refusals
 from gpuloom.engine.explanation.values import (
     Explanation,
@@ -83,11 +83,6 @@ class Study:
     matrix: RuleMatrix
 
     @property
-    def home(self) -> str:
-        """The node that the pod is on, empty when on none."""
-        return self.own.node if self.own is not None else ""
-
-    @property
     def outcome(self) -> Outcome:
         """How the pod stands."""
         if self.own is not None:
@@ -114,7 +109,8 @@ class Study:
         refusals = self.answer.refusals
         ranking = self.answer.fitting.worst_first()[::-1]
         names = self.scope.names
-        is_home_fitting = self.home in names and self.home not in {*refusals, *self.scope.barred}
+        is_home_there = self.own is not None and self.node in names
+        is_home_fitting = is_home_there and self.node not in {*refusals, *self.scope.barred}
         fitting = len(ranking) + (1 if is_home_fitting else 0)
         return Explanation(
             pod=PodName(namespace=self.demand.namespace, name=self.demand.name),
@@ -162,7 +158,7 @@ class Study:
 
     def _headline(self, candidates: int) -> str:
         if self.own is not None:
-            return f"is bound to {self.home}" if self.outcome == "bound" else f"holds cards of {self.home}, unbound yet"
+            return f"is bound to {self.node}" if self.outcome == "bound" else f"holds cards of {self.node}, unbound yet"
         return tell_outlook(self.answer.node, self.answer.fitting, candidates, self.demand.preferences)
 
     def _policy(self) -> Policy:
@@ -239,7 +235,7 @@ def begin_study(pod_scheduler: PodScheduler, demands: Demands, scope: Explanatio
     elif len(demands) > 1:
         for word in sorted(demands):
             alone[word] = (yield from _decide(fork, {word: demands[word]}, names, headrooms)).decision
-    told = choose_vendor(alone) if alone else first
+    told = min(alone, key=lambda word: (len(alone[word].fitting), word), default=first)
     scheduler, demand = fork.by_vendor[told], demands[told]
     headroom = headrooms.get(told, scheduler.headroom(demand))
     yield
