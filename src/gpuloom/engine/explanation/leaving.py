@@ -88,7 +88,7 @@ def _fits_without(question: Question, node: NodeFork, leaving: Iterable[Reservat
 
 
 def suggest_leaving(node: str, leaving: Iterable[Reservation], amount: int = 0) -> Remedy:
-    """Say that some pods would have to leave a node."""
+    """Say that some pods would have to leave a node; ``amount`` is what they hold of its cards' memory, in MiB."""
     pods = tuple(PodName(namespace=held.namespace, name=held.name) for held in leaving)
     return Remedy(change="pods", text=tell_leaving(pods, node), amount=amount, nodes=(node,), node_count=1, pods=pods)
 
