@@ -6,17 +6,17 @@ from typing import Any
 import msgspec
 
 from gpuloom.engine.decision.decision import Decision
-from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
-from gpuloom.engine.filtering.compiled_profile import compile_profile
+from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.request.demand import read_demand, read_phases
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.card_table import NodeCards
+from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
-from gpuloom.engine.state.vendor_state import VendorState
 from gpuloom.model.card import Card
 from gpuloom.model.mig import MigAllocation
 from gpuloom.model.share import ContainerShares, Share
-from gpuloom.vendors.catalog import load_default_profiles
+from gpuloom.vendors.catalog import Catalog, load_default_profiles
+from gpuloom.vendors.profile import Profile
 from gpuloom.wire.nodenames import NodeNames
 from gpuloom.wire.objects import Container, ObjectMeta, Pod, PodSpec, Resources
 
@@ -59,12 +59,11 @@ def pod(
 class Engine:
     """A cluster and its decider: decides, reserves, and lets a test put usage on cards."""
 
-    def __init__(self, nodes: Mapping[str, Sequence[Card]], **options: Any) -> None:
-        self.cluster = VendorState(NVIDIA)
-        self.vendor_scheduler = VendorScheduler(
-            self.cluster, compile_profile(NVIDIA, Options(**options)), Options(**options)
-        )
+    def __init__(self, nodes: Mapping[str, Sequence[Card]], profile: Profile = NVIDIA, /, **options: Any) -> None:
         self.options = Options(**options)
+        self.pod_scheduler = PodScheduler(ClusterState(Catalog((profile,))), self.options)
+        self.vendor_scheduler = self.pod_scheduler.by_vendor["NVIDIA"]
+        self.cluster = self.vendor_scheduler.state
         for node, cards in nodes.items():
             self.cluster.register(node, NodeCards(tuple(cards)))
 

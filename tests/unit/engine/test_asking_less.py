@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 from builders import NVIDIA, Engine, card, container, pod
 
-from gpuloom.engine.explanation.depth import Depth
 from gpuloom.engine.explanation.explain import explain
 from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.request.demand import read_demand
@@ -15,8 +14,8 @@ from gpuloom.wire.objects import Pod
 
 def tell(engine: Engine, asked: Pod) -> list[str]:
     demand = read_demand(asked, NVIDIA, engine.options)
-    scope = ExplanationScope(engine.vendor_scheduler, tuple(engine.cluster.table.positions), pod=asked)
-    told = run_to_end(explain(scope, demand, Depth())).remedies
+    scope = ExplanationScope(tuple(engine.cluster.table.positions), pod=asked)
+    told = run_to_end(explain(engine.pod_scheduler, {"NVIDIA": demand}, scope)).remedies
     return [remedy.text for remedy in told if remedy.change == "requests"]
 
 
@@ -106,8 +105,9 @@ def test_the_most_cards_with_which_a_pod_fits_are_told(asks: dict[str, Any], tol
 
 def test_nodes_that_kube_scheduler_does_not_offer_do_not_count_for_fewer_cards() -> None:
     engine, asked = four_and_two(), pod(gpu=8, gpumem=1000)
-    scope = ExplanationScope(engine.vendor_scheduler, ("n1", "n2"), {"n1": "closed"}, pod=asked)
-    told = run_to_end(explain(scope, read_demand(asked, NVIDIA, engine.options), Depth())).remedies
+    scope = ExplanationScope(("n1", "n2"), {"n1": "closed"}, pod=asked)
+    demands = {"NVIDIA": read_demand(asked, NVIDIA, engine.options)}
+    told = run_to_end(explain(engine.pod_scheduler, demands, scope)).remedies
     assert [remedy.text for remedy in told] == ["would fit on n2 with 2 cards at most"]
 
 

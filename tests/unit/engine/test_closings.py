@@ -7,7 +7,6 @@ from builders import card, pod
 
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
-from gpuloom.engine.explanation.depth import Depth
 from gpuloom.engine.explanation.explain import explain
 from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.text import tell_explanation
@@ -137,8 +136,8 @@ def test_a_pod_of_several_cards_gets_none_of_the_closed_ones(scene: Scene) -> No
 
 
 def explain_pod(scene: Scene) -> Explanation:
-    demand = read_demands(pod(gpu=1, gpumem=100), CATALOG, Options())["NVIDIA"]
-    return run_to_end(explain(ExplanationScope(scene.pod_scheduler.by_vendor["NVIDIA"], ("n1",)), demand, Depth()))
+    demands = read_demands(pod(gpu=1, gpumem=100), CATALOG, Options())
+    return run_to_end(explain(scene.pod_scheduler, demands, ExplanationScope(("n1",))))
 
 
 def test_an_explanation_names_who_closes_a_card_and_why(scene: Scene) -> None:

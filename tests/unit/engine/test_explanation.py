@@ -11,7 +11,6 @@ from gpuloom.engine.explanation.explain import explain
 from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.text import tell_explanation
 from gpuloom.engine.explanation.values import Amount, CardVerdict, Explanation, NodeVerdict
-from gpuloom.engine.filtering.compiled_profile import compile_profile
 from gpuloom.engine.request.demand import read_demand
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.card_table import NodeCards
@@ -27,8 +26,8 @@ from gpuloom.wire.objects import Container, ObjectMeta, Pod, ResourceQuota, Reso
 def ask(engine: Engine, asked: Pod, depth: Depth | None = None, **scene: object) -> Explanation:
     demand = read_demand(asked, NVIDIA, engine.options)
     names = scene.pop("names", tuple(engine.cluster.table.positions))
-    scope = ExplanationScope(engine.vendor_scheduler, names, pod=asked, **scene)  # type: ignore[arg-type]
-    return run_to_end(explain(scope, demand, depth or Depth()))
+    scope = ExplanationScope(names, pod=asked, **scene)  # type: ignore[arg-type]
+    return run_to_end(explain(engine.pod_scheduler, {"NVIDIA": demand}, scope, depth or Depth()))
 
 
 def card_of(explanation: Explanation, uuid: str) -> CardVerdict:
@@ -186,7 +185,7 @@ def test_cores_that_are_bits_of_a_mask_are_missing_of_a_quota_as_many_as_they_ar
     pod_scheduler.cluster_state.quotas.apply(quota("aws.amazon.com/neuroncore", 1))
     whole = Container(name="c", resources=Resources(limits={"aws.amazon.com/neuron": "1"}))
     demand = read_demand(pod(whole), neuron, Options())
-    explanation = run_to_end(explain(ExplanationScope(pod_scheduler.by_vendor["AWSNeuron"], ("n1",)), demand))
+    explanation = run_to_end(explain(pod_scheduler, {"AWSNeuron": demand}, ExplanationScope(("n1",))))
     told = remedies(explanation, "quota")
     assert told == ["fits if the quota of namespace default allowed 1 more of the cores"]
     device_told = card_of(explanation, "d")
@@ -219,7 +218,7 @@ def test_a_later_container_is_told_that_it_must_have_the_card_of_the_earlier() -
     limits: dict[str, str | int | float] = {profile.resources.count: "1"}
     asked = pod(*[Container(name=name, resources=Resources(limits=limits)) for name in ("first", "second")])
     demand = read_demand(asked, profile, Options())
-    told = run_to_end(explain(ExplanationScope(pod_scheduler.by_vendor[profile.word], ("n1",)), demand))
+    told = run_to_end(explain(pod_scheduler, {profile.word: demand}, ExplanationScope(("n1",))))
     assert sorted(one.reason for node in told.nodes for one in node.cards) == [
         "CardNotFoundCustomFilterRule",
         "CardTimeSlicingExhausted",
@@ -314,7 +313,7 @@ def test_the_chosen_node_and_cards_are_those_of_the_decision() -> None:
 def test_a_node_without_cards_says_why() -> None:
     engine = Engine({"n1": [card("a")]})
     explanation = ask(
-        engine, pod(gpu=1, gpumem=60_000), names=("n1", "cpu"), tell_absence=lambda _: "its plugin is gone"
+        engine, pod(gpu=1, gpumem=60_000), names=("n1", "cpu"), tell_absence=lambda *_: "its plugin is gone"
     )
     assert ("node unregistered: its plugin is gone", ("cpu",)) in [(one.text, one.names) for one in explanation.refused]
 
@@ -382,9 +381,8 @@ def test_a_card_that_can_never_serve_counts_for_no_change() -> None:
 
 
 def test_a_quota_that_decisions_do_not_look_at_is_not_in_the_way() -> None:
-    engine = Engine({"n1": [card("a")]}, quota_in_fit="hami")
     profile = replace(NVIDIA, fit=replace(NVIDIA.fit, hami_quota=False))
-    engine.vendor_scheduler.compiled = compile_profile(profile, engine.options)
+    engine = Engine({"n1": [card("a")]}, profile, quota_in_fit="hami")
     engine.cluster.quotas.apply(quota("nvidia.com/gpumem", 1))
     asked = pod(gpu=1, gpumem=8000)
     assert (engine.decide(asked).node, ask(engine, asked).outcome) == ("n1", "fits")

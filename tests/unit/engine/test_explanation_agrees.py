@@ -81,9 +81,8 @@ def pods_with_init(draw: st.DrawFn, one: st.SearchStrategy[dict[str, Any]] = one
 
 def ask(engine: Engine, asked: Pod) -> Explanation:
     demand = read_demand(asked, NVIDIA, engine.options)
-    return run_to_end(
-        explain(ExplanationScope(engine.vendor_scheduler, tuple(engine.cluster.table.positions)), demand, ALL)
-    )
+    scope = ExplanationScope(tuple(engine.cluster.table.positions))
+    return run_to_end(explain(engine.pod_scheduler, {"NVIDIA": demand}, scope, ALL))
 
 
 @given(clusters(), pods())

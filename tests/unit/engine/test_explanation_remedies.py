@@ -6,7 +6,6 @@ import msgspec
 from builders import NVIDIA, Engine, card, container, pod
 
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
-from gpuloom.engine.explanation.depth import Depth
 from gpuloom.engine.explanation.explain import explain
 from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.values import Remedy
@@ -25,8 +24,8 @@ from gpuloom.wire.objects import Container, ObjectMeta, Pod, PodSpec, ResourceQu
 
 def find(engine: Engine, asked: Pod, change: str) -> Sequence[Remedy]:
     demand = read_demand(asked, NVIDIA, engine.options)
-    scope = ExplanationScope(engine.vendor_scheduler, tuple(engine.cluster.table.positions), pod=asked)
-    told = run_to_end(explain(scope, demand, Depth())).remedies
+    scope = ExplanationScope(tuple(engine.cluster.table.positions), pod=asked)
+    told = run_to_end(explain(engine.pod_scheduler, {"NVIDIA": demand}, scope)).remedies
     return [remedy for remedy in told if remedy.change == change]
 
 
@@ -145,7 +144,7 @@ def test_divided_cards_that_serve_several_times_are_not_told_to_be_too_few() -> 
     engine = Engine({"n1": [a_divided_card()]})
     asked = pod(gpu=2, gpumem=30_000)
     demand = read_demand(asked, NVIDIA, engine.options)
-    told = run_to_end(explain(ExplanationScope(engine.vendor_scheduler, ("n1",)), demand, Depth()))
+    told = run_to_end(explain(engine.pod_scheduler, {"NVIDIA": demand}, ExplanationScope(("n1",))))
     assert (told.outcome, [note for note in told.notes if "cards of one node" in note]) == ("does not fit", [])
 
 
@@ -154,7 +153,7 @@ def test_a_card_that_is_faulty_because_of_a_pod_needs_that_pod_gone_not_its_heal
     # From before the card was divided: it is held whole.
     engine.hold("n1", "a", memory_mib=4000, by="old")
     demand = read_demand(pod(gpu=1, gpumem=4000), NVIDIA, engine.options)
-    told = run_to_end(explain(ExplanationScope(engine.vendor_scheduler, ("n1",)), demand, Depth())).remedies
+    told = run_to_end(explain(engine.pod_scheduler, {"NVIDIA": demand}, ExplanationScope(("n1",)))).remedies
     assert [remedy.text for remedy in told] == ["would fit on n1 without other/old"]
 
 
@@ -190,8 +189,8 @@ def explain_other(word: str, registered: Card, asked: Pod, held: Share | None = 
     if held is not None:
         holder = Reservation("h", "ns", "h", "n1", {word: ((held,),)}, (), ReservationStatus.CONFIRMED, 0.0)
         scheduler.cluster_state.assume(holder)
-    scope = ExplanationScope(scheduler.by_vendor[word], ("n1",), pod=asked)
-    told = run_to_end(explain(scope, read_demand(asked, profile, Options()), Depth())).remedies
+    demands = {word: read_demand(asked, profile, Options())}
+    told = run_to_end(explain(scheduler, demands, ExplanationScope(("n1",), pod=asked))).remedies
     return [remedy.text for remedy in told if remedy.change == "annotation"]
 
 

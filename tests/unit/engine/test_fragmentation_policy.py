@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from oracle.fragmentation import Costs, Node, Pod, Weights, step_of
 from oracle.measured_fragmentation import AmountCard, AmountCosts, AmountNode, AmountPod
 
-from gpuloom.engine.explanation.study import tell_outlook
+from gpuloom.engine.explanation.headline import tell_outlook
 from gpuloom.engine.request.demand import read_demand
 from gpuloom.engine.scoring.fragmentation.card_value import waste_of_rests
 from gpuloom.engine.scoring.fragmentation.parameters import PODS_WITH_CARDS

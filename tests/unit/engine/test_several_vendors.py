@@ -6,7 +6,8 @@ import pytest
 from builders import card
 
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
-from gpuloom.engine.explanation.several import NOT_TOGETHER, explain_all
+from gpuloom.engine.explanation.explain import explain
+from gpuloom.engine.explanation.several import NOT_TOGETHER
 from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.text import VENDORS_TITLE, tell_explanation
 from gpuloom.engine.explanation.values import Explanation
@@ -46,12 +47,7 @@ def ask(fleet: ClusterState, *, nvidia_mib: int = 8 * GIB, dcu_mib: int = 8 * GI
     asked = Pod(metadata=metadata, spec=PodSpec(containers=containers))
     pod_scheduler = PodScheduler(fleet, Options())
     demands = {profile.word: read_demand(asked, profile, pod_scheduler.options) for profile in fleet.catalog}
-    names = tuple(fleet.nodes)
-
-    def scope_of(word: str) -> ExplanationScope:
-        return ExplanationScope(pod_scheduler.by_vendor[word], names, pod=asked)
-
-    return run_to_end(explain_all(pod_scheduler, demands, scope_of))
+    return run_to_end(explain(pod_scheduler, demands, ExplanationScope(tuple(fleet.nodes), pod=asked)))
 
 
 def hold(fleet: ClusterState, name: str, shares: PodShares) -> None:
@@ -124,6 +120,25 @@ def test_a_pod_that_has_its_cards_fits_elsewhere_only_where_all_vendors_do() -> 
     assert [one.uuid for node in told.nodes for one in node.cards if one.chosen] == ["DCU-n1"]
 
 
+def test_a_node_counts_all_of_its_cards_in_its_score_whether_the_pod_is_on_it_or_not() -> None:
+    fleet = cluster(n1={"NVIDIA": 16 * GIB, "DCU": 16 * GIB}, n2={"NVIDIA": 16 * GIB, "DCU": 16 * GIB})
+    hold(fleet, "p", {word: ((Share(f"{word}-n1", word, GIB, 0),), ()) for word in sorted(BOTH)})
+    for node in ("n1", "n2"):
+        other = Reservation(
+            node,
+            "default",
+            node,
+            node,
+            {"NVIDIA": ((Share(f"NVIDIA-{node}", "NVIDIA", GIB, 0),),)},
+            (Phase.REGULAR,),
+            ReservationStatus.CONFIRMED,
+            0.0,
+        )
+        fleet.assume(other)
+    first, second = (node.score for node in ask(fleet).nodes)
+    assert first == second
+
+
 def test_the_text_names_each_vendor_and_its_reasons() -> None:
     lines = list(tell_explanation(ask(cluster(n1={"NVIDIA": 16 * GIB, "DCU": 4 * GIB}))))
     assert f"{VENDORS_TITLE}:" in lines
@@ -139,9 +154,7 @@ def ask_nvidia(fleet: ClusterState, *, memory_mib: int = 8 * GIB) -> Explanation
     asked = Pod(metadata=ObjectMeta(uid="p"), spec=PodSpec(containers=[Container(name="c", resources=resources)]))
     demands = {"NVIDIA": read_demand(asked, fleet.catalog["NVIDIA"], pod_scheduler.options)}
     names = (*fleet.nodes, "unknown")
-    return run_to_end(
-        explain_all(pod_scheduler, demands, lambda word: ExplanationScope(pod_scheduler.by_vendor[word], names))
-    )
+    return run_to_end(explain(pod_scheduler, demands, ExplanationScope(names)))
 
 
 def test_of_one_vendor_nothing_is_told_apart() -> None:

@@ -5,7 +5,7 @@ import pytest
 from builders import NVIDIA, container, pod
 
 from gpuloom.engine.explanation.cores import count_asked, in_per_cent, share_in_per_cent, unit_of_cores
-from gpuloom.engine.explanation.study import tell_asks
+from gpuloom.engine.explanation.headline import tell_asks
 from gpuloom.engine.request.demand import read_demand
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.cluster_state import ClusterState

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from gpuloom.engine.explanation.hosts import tell_one_of
+from gpuloom.engine.explanation.hosts import suggest
 from gpuloom.engine.explanation.labels import Condition, Labels, suggest_labels, tell_labels
 from gpuloom.engine.explanation.values import Remedy
 from gpuloom.engine.hostfit.obstacles import Obstacles
@@ -18,23 +18,18 @@ def suggest_conditions(obstacles: Mapping[str, Obstacles], labels_of: Mapping[st
     obstacles  all that keeps the pod from a node, by node
     labels_of  the labels that these nodes have
     """
-    single = {name: one for name, one in obstacles.items() if one.kinds == 1}
-    if not single:
-        yield from _suggest_together(obstacles, labels_of)
+    least = min((one.kinds for one in obstacles.values()), default=0)
+    nearest = {name: one for name, one in obstacles.items() if one.kinds == least}
+    if least > 1:
+        yield _suggest_together(nearest, labels_of)
         return
-    yield from _suggest_uncordon([name for name, one in single.items() if one.is_cordoned])
-    yield from _suggest_tolerations({name: one.taints for name, one in single.items() if one.taints})
-    unselected = {name: one.unselected for name, one in single.items() if one.unselected}
-    unmatched = {name: one.labels for name, one in single.items() if not one.matches_affinity}
-    yield from _suggest_labels("nodeSelector", unselected, labels_of)
-    yield from _suggest_labels("required node affinity", unmatched, labels_of)
-
-
-def _suggest_labels(
-    condition: Condition, missing: Mapping[str, Sequence[str]], labels_of: Mapping[str, Labels]
-) -> Iterator[Remedy]:
-    if missing:
-        yield suggest_labels(condition, missing, {name: labels_of.get(name, {}) for name in missing})
+    if cordoned := [name for name, one in nearest.items() if one.is_cordoned]:
+        yield suggest("cordon", min(cordoned), len(cordoned), _tell_uncordon(min(cordoned)))
+    yield from _suggest_tolerations({name: one.taints for name, one in nearest.items() if one.taints})
+    if missing := {name: one.unselected for name, one in nearest.items() if one.unselected}:
+        yield suggest_labels("nodeSelector", missing, {name: labels_of.get(name, {}) for name in missing})
+    if missing := {name: one.labels for name, one in nearest.items() if not one.matches_affinity}:
+        yield suggest_labels("required node affinity", missing, {name: labels_of.get(name, {}) for name in missing})
 
 
 def _suggest_tolerations(untolerated: Mapping[str, Sequence[Taint]]) -> Iterator[Remedy]:
@@ -44,23 +39,15 @@ def _suggest_tolerations(untolerated: Mapping[str, Sequence[Taint]]) -> Iterator
         alike.setdefault(_write_taints(taints), []).append(name)
     order = sorted(alike.items(), key=lambda item: (len(item[0]), -len(item[1]), item[0]))
     for written, names in order[:_MOST_KINDS]:
-        yield _tell("tolerations", names, _tell_tolerating(written))
+        yield suggest("tolerations", min(names), len(names), _tell_tolerating(written))
 
 
-def _suggest_uncordon(nodes: Sequence[str]) -> Iterator[Remedy]:
-    if nodes:
-        yield _tell("cordon", nodes, _tell_uncordon(min(nodes)))
-
-
-def _suggest_together(obstacles: Mapping[str, Obstacles], labels_of: Mapping[str, Labels]) -> Iterator[Remedy]:
+def _suggest_together(nearest: Mapping[str, Obstacles], labels_of: Mapping[str, Labels]) -> Remedy:
     """Say all that would have to be changed of one of the nodes of which that is least."""
-    least = min((one.kinds for one in obstacles.values()), default=0)
-    nearest = {name: one for name, one in obstacles.items() if one.kinds == least}
-    if nearest:
-        node = min(nearest)
-        alike = [name for name, one in nearest.items() if one == nearest[node]]
-        *before, last = _tell_all(node, nearest[node], labels_of.get(node, {}))
-        yield _tell("several", alike, f"{', '.join(before)} and {last}" if before else last)
+    node = min(nearest)
+    alike = sum(one == nearest[node] for one in nearest.values())
+    *before, last = _tell_all(node, nearest[node], labels_of.get(node, {}))
+    return suggest("several", node, alike, f"{', '.join(before)} and {last}" if before else last)
 
 
 def _tell_all(node: str, obstacles: Obstacles, has: Labels) -> Iterator[str]:
@@ -91,9 +78,3 @@ def _write_taints(taints: Sequence[Taint]) -> tuple[str, ...]:
     """Write taints as ``kubectl taint`` does, in order."""
     names = ((f"{one.key}={one.value}" if one.value else one.key, one.effect) for one in taints)
     return tuple(sorted(f"{name}:{effect}" for name, effect in names))
-
-
-def _tell(change: str, nodes: Sequence[str], words: str) -> Remedy:
-    node = min(nodes)
-    text = f"would fit on {tell_one_of(node, len(nodes))} {words}"
-    return Remedy(change=change, text=text, nodes=(node,), node_count=len(nodes))

@@ -1,33 +1,32 @@
-"""The explanation of one pod, made in steps: what must be of one moment first, then what takes its time."""
+"""The explanation of one pod, made in steps: what is told of all nodes first, then what takes its time."""
 
 from collections.abc import Generator
 
 import msgspec
 
+from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.explanation.depth import STANDARD, Depth
 from gpuloom.engine.explanation.remedies import find_remedies
-from gpuloom.engine.explanation.study import ExplanationScope, JointAnswer, Study
-from gpuloom.engine.explanation.values import Explanation, NodeVerdict, Remedy
-from gpuloom.engine.request.demand import Demand
+from gpuloom.engine.explanation.study import ExplanationScope, begin_study
+from gpuloom.engine.explanation.values import Explanation, NodeVerdict
+from gpuloom.engine.request.demand import Demands
 
 
 def explain(
-    scope: ExplanationScope, demand: Demand, depth: Depth = STANDARD, joint: JointAnswer | None = None
+    pod_scheduler: PodScheduler, demands: Demands, scope: ExplanationScope, depth: Depth = STANDARD
 ) -> Generator[None, None, Explanation]:
-    """Explain a pod that asks for cards. What it holds itself is not in its own way.
+    """Explain a pod that asks for cards, as of the first step. What it holds itself is not in its own way.
 
-    With ``joint`` the cards of one vendor are told of, and of nodes what all vendors say that the pod asks for.
-    Everything that is told of the whole cluster is found out before the first step ends.
-    Raises ValueError when the demand asks for no card.
+    Of several vendors the cards of one are told of, and of nodes what all vendors say that the pod asks for.
+    Raises ValueError when the demands ask for no card.
     """
-    study = Study.make(scope, demand, joint)
+    study = yield from begin_study(pod_scheduler, demands, scope)
     yield
     causes = study.causes()
     summary = study.sum_up(causes, depth)
     yield
-    remedies: tuple[Remedy, ...] = ()
-    if depth.remedies and study.lacks_cards:
-        remedies = yield from find_remedies(study.question())
+    question = study.question() if depth.remedies else None
+    remedies = () if question is None else (yield from find_remedies(question))
     details: list[NodeVerdict] = []
     for name in study.choose_nodes(depth, remedies):
         yield

@@ -42,6 +42,12 @@ def tell_one_of(node: str, count: int) -> str:
     return f"{node} or {tell_count(more, 'other')}" if more else node
 
 
+def suggest(change: str, node: str, count: int, words: str) -> Remedy:
+    """Say how a pod would fit on so many nodes, of which one is named."""
+    text = f"would fit on {tell_one_of(node, count)} {words}"
+    return Remedy(change=change, text=text, nodes=(node,), node_count=count)
+
+
 def tell_shortage(shortages: Shortages, refusing: int) -> tuple[str, ...]:
     """Say of what the pod asks for more than any of these nodes has free; others of the ``refusing`` lack more."""
     found = []
@@ -63,8 +69,7 @@ def suggest_less(shortages: Shortages) -> Iterator[Remedy]:
         free = [(one.name, one.free) for one in shortages[node]]
         alike = sum([(one.name, one.free) for one in short] == free for short in shortages.values())
         least = " and ".join(tell_there(name, amount) for name, amount in free)
-        text = f"would fit on {tell_one_of(node, alike)} with {least} at most"
-        yield Remedy(change="requests", text=text, nodes=(node,), node_count=alike)
+        yield suggest("requests", node, alike, f"with {least} at most")
 
 
 def tell_taking(verdict: HostVerdict) -> str:

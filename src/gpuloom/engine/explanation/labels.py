@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import Literal
 
-from gpuloom.engine.explanation.hosts import tell_one_of
+from gpuloom.engine.explanation.hosts import suggest
 from gpuloom.engine.explanation.values import Remedy
 from gpuloom.engine.hostfit.selectors import is_label
 
@@ -41,9 +41,8 @@ def suggest_labels(
     node = alike[0]
     ask = _ask_if_meant(labels or missing[node], list_labels(labels_of.values()))
     words = f"if labelled {' and '.join(labels)}{ask or _tell_command(node, labels)}, or " if labels else ""
-    text = f"would fit on {tell_one_of(node, len(alike))} {words}without the pod's {condition}{'' if labels else ask}"
     change = "labels" if labels else _CHANGES[condition]
-    return Remedy(change=change, text=text, nodes=(node,), node_count=len(alike))
+    return suggest(change, node, len(alike), f"{words}without the pod's {condition}{'' if labels else ask}")
 
 
 def _may_get(labels: Sequence[str], has: Labels) -> bool:

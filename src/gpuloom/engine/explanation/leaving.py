@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable, Sequence
 
 import numpy as np
 
-from gpuloom.engine.explanation.node_fork import NodeFork, Question, Steps
+from gpuloom.engine.explanation.node_fork import NodeFork, Question, Steps, fork_node
 from gpuloom.engine.explanation.values import PodName, Remedy
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.engine.state.usage import sum_for_quota
@@ -20,27 +20,15 @@ _MOST_SETS = 3
 
 def find_leaving(question: Question) -> Steps:
     """Look for few pods whose leaving would make room, on the nodes that are nearest to it."""
-    found: list[tuple[int, int, str, list[Reservation]]] = []
+    found: list[Remedy] = []
     for name in _nearest_nodes(question):
         yield
-        node = question.fork_node(name)
+        node = fork_node(question.scheduler, name, question.headroom)
         holders = sorted(node.state.ledger, key=lambda held: (held.memory_mib, held.uid))[:MOST_PODS]
         leaving = yield from _fewest(question, node, holders)
         if leaving:
-            found.append((len(leaving), sum(held.memory_mib for held in leaving), name, leaving))
-    found.sort(key=lambda one: one[:3])
-    return tuple(
-        Remedy(
-            change="pods",
-            text=tell_leaving(pods, name),
-            amount=memory,
-            nodes=(name,),
-            node_count=1,
-            pods=pods,
-        )
-        for _, memory, name, leaving in found[:_MOST_SETS]
-        for pods in [tuple(PodName(namespace=held.namespace, name=held.name) for held in leaving)]
-    )
+            found.append(suggest_leaving(name, leaving, amount=sum(held.memory_mib for held in leaving)))
+    return tuple(sorted(found, key=lambda one: (len(one.pods), one.amount, one.nodes))[:_MOST_SETS])
 
 
 def _nearest_nodes(question: Question) -> list[str]:
@@ -52,8 +40,7 @@ def _nearest_nodes(question: Question) -> list[str]:
     taken = np.bincount(cards.node[usable], cards.used_slots[usable], minlength=len(matrix.table.names))
     nodes = np.flatnonzero(enough & (taken > 0))
     order = nodes[np.lexsort((used[nodes], -matrix.fitting()[nodes]))]
-    names = (matrix.table.names[position] for position in order.tolist())
-    return [name for name in names if name in question.nodes][:MOST_NODES_TRIED]
+    return [matrix.table.names[position] for position in order[:MOST_NODES_TRIED].tolist()]
 
 
 def _fewest(
@@ -65,12 +52,12 @@ def _fewest(
     """
     for held in holders:
         yield
-        node.leave(held)
+        node.state.forget(held.uid)
         if _fits_without(question, node, (held,)):
             return [held]
-        node.come(held)
+        node.state.assume(held)
     for held in holders:
-        node.leave(held)
+        node.state.forget(held.uid)
     leaving = list(holders)
     if not _fits_without(question, node, leaving):
         return []
@@ -79,12 +66,12 @@ def _fewest(
         tried = len(leaving)
         for held in reversed(tuple(leaving)):
             yield
-            node.come(held)
+            node.state.assume(held)
             rest = [one for one in leaving if one is not held]
             if _fits_without(question, node, rest):
                 leaving = rest
             else:
-                node.leave(held)
+                node.state.forget(held.uid)
     return leaving
 
 
@@ -98,6 +85,12 @@ def _fits_without(question: Question, node: NodeFork, leaving: Iterable[Reservat
         back = sum_for_quota(usages, bits=profile.fit.bits)
         headroom = Headroom(headroom.memory_mib + back.memory_mib, headroom.cores + back.cores)
     return node.fits(question.demand, headroom)
+
+
+def suggest_leaving(node: str, leaving: Iterable[Reservation], amount: int = 0) -> Remedy:
+    """Say that some pods would have to leave a node; ``amount`` is what they hold of its cards' memory, in MiB."""
+    pods = tuple(PodName(namespace=held.namespace, name=held.name) for held in leaving)
+    return Remedy(change="pods", text=tell_leaving(pods, node), amount=amount, nodes=(node,), node_count=1, pods=pods)
 
 
 def tell_leaving(pods: Sequence[PodName], node: str) -> str:

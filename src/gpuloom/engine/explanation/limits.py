@@ -33,7 +33,7 @@ def tell_limits(matrix: RuleMatrix, barred: Collection[str]) -> Iterator[str]:
     if (held < matrix.needs()).all():
         most = int(held.max())
         yield f"asks for {matrix.request.cards} cards of one node; the largest node{where} has {most}"
-    static = sum(check.bit for check in matrix.checks if check.rule.depends_on is DependsOn.REGISTRATION)
+    static = matrix.bits_of(lambda rule: rule.depends_on is DependsOn.REGISTRATION)
     accepted = mine & ((matrix.bits & static) == 0)
     totals = matrix.cards.total_memory_mib[accepted]
     if len(totals) and bool((matrix.required.memory_mib[accepted] > totals).all()):

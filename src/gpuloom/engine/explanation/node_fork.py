@@ -1,6 +1,6 @@
 """What remedies are looked for: a pod that does not fit, and one node as it might be, forked off the cluster."""
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +10,6 @@ from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.explanation.rule_matrix import RuleMatrix
 from gpuloom.engine.explanation.values import Remedy
 from gpuloom.engine.request.demand import Demand
-from gpuloom.engine.state.ledger import Reservation
 from gpuloom.engine.state.vendor_state import VendorState
 from gpuloom.model.cards import Ints
 from gpuloom.model.request_columns import Headroom
@@ -44,20 +43,10 @@ class NodeFork:
         """Tell whether there would be room."""
         return self.decide(demand, headroom).node is not None
 
-    def leave(self, reservation: Reservation) -> None:
-        """Let a pod go."""
-        self.state.forget(reservation.uid)
 
-    def come(self, reservation: Reservation) -> None:
-        """Let a pod come, or come back."""
-        self.state.assume(reservation)
-
-
-def fork_node(scheduler: VendorScheduler, node: str, headroom: Headroom, *, without: Iterable[str] = ()) -> NodeFork:
-    """Fork off a node with what is on it, except the pods with these UIDs."""
+def fork_node(scheduler: VendorScheduler, node: str, headroom: Headroom) -> NodeFork:
+    """Fork off a node with what is on it."""
     state = scheduler.state.fork((node,))
-    for uid in without:
-        state.forget(uid)
     return NodeFork(node, VendorScheduler(state, scheduler.compiled, scheduler.options), headroom)
 
 
@@ -75,6 +64,7 @@ class Question:
     """A pod that does not fit, and the cluster as it was seen.
 
     nodes  where changes may help: kube-scheduler offers them, and nothing else is missing there
+    matrix  of the cards of these nodes
     """
 
     scheduler: VendorScheduler
@@ -93,7 +83,3 @@ class Question:
         """Ask for room on any of the nodes, of the cluster as it is."""
         names = tuple(name for name in self.scheduler.state.table.positions if name in self.nodes)
         return self.scheduler.decide(demand, self.scheduler.look_up(names), headroom=headroom)
-
-    def fork_node(self, node: str) -> NodeFork:
-        """Fork off a node to try something on, without the pod itself."""
-        return fork_node(self.scheduler, node, self.headroom, without=(self.demand.uid,))

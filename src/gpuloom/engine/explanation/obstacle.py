@@ -3,73 +3,46 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-import msgspec
 import numpy as np
 
+from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.imagined import imagine_reservation
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.explanation.node_fork import NodeFork, fork_node
 from gpuloom.engine.explanation.rule_matrix import RuleMatrix, make_rule_matrix
 from gpuloom.engine.placement.quota_test import QuotaTest
-from gpuloom.engine.request.demand import ContainerDemand, Demand, Phase
+from gpuloom.engine.request.demand import Demand, Phase
 from gpuloom.engine.state.usage import collapse, sum_for_quota
-from gpuloom.model.cards import Flags
+from gpuloom.model.request import Request
 from gpuloom.model.request_columns import UNBOUNDED, Headroom
 from gpuloom.model.share import ContainerShares
 from gpuloom.model.uuids import card_id
 
 
-def in_order_of_placing(demand: Demand) -> list[int]:
-    """Return the places of the containers that ask for cards, the one that is placed first at the front."""
-    return [place for place, container in demand.in_order_of_placing if container.request is not None]
-
-
-def find_obstacle(
-    scheduler: VendorScheduler, name: str, demand: Demand, headroom: Headroom, own: str
-) -> RuleMatrix | None:
+def find_obstacle(scheduler: VendorScheduler, name: str, demand: Demand, headroom: Headroom) -> RuleMatrix | None:
     """Find the first container that does not fit on a node beside those placed before it, and its view of the cards.
 
     None where every container fits. Only of use where several containers ask for cards.
     """
-    node = fork_node(scheduler, name, headroom, without=(own,))
-    places = in_order_of_placing(demand)
-    for count, place in enumerate(places):
-        if not node.fits(_only(demand, places[: count + 1])):
-            placed = _assume_earlier(node, demand, places[:count])
-            return _look_from(node, demand, place, placed)
+    node = fork_node(scheduler, name, headroom)
+    requests: dict[int, Request] = {}
+    before: Decision | None = None
+    for place, request in demand.requests.items():
+        requests[place] = request
+        decision = node.decide(demand.with_requests(requests))
+        if decision.node is None:
+            return _look_from(node, demand, place, before)
+        before = decision
     return None
 
 
-def _only(demand: Demand, places: Sequence[int]) -> Demand:
-    """Return the demand as if only these containers asked for cards."""
-    containers = tuple(
-        one if place in places else ContainerDemand(one.name, one.phase, None)
-        for place, one in enumerate(demand.containers)
-    )
-    return msgspec.structs.replace(demand, containers=containers)
-
-
-def _assume_earlier(node: NodeFork, demand: Demand, earlier: Sequence[int]) -> tuple[ContainerShares, ...]:
-    """Put the containers that run beside one on the node, and return what all that are placed before it get.
-
-    Init containers run alone, after one another.
-    """
-    if not earlier:
-        return ((),) * len(demand.containers)
-    decision, word = node.decide(_only(demand, earlier)), node.scheduler.profile.word
-    placed = decision.shares[word]
-    beside = [container.phase is not Phase.INIT for container in demand.containers]
-    shares = tuple(given if stays else () for given, stays in zip(placed, beside, strict=True))
-    instances = tuple(one for one in decision.instances if beside[one.container_index])
-    node.come(imagine_reservation(demand, node.name, {word: shares}, instances))
-    return placed
-
-
-def _look_from(node: NodeFork, demand: Demand, place: int, placed: tuple[ContainerShares, ...]) -> RuleMatrix | None:
-    """Look at the cards from one container; ``placed`` is what those before it get."""
-    request, profile = demand.containers[place].request, node.scheduler.profile
-    if request is None:
-        return None
+def _look_from(node: NodeFork, demand: Demand, place: int, before: Decision | None) -> RuleMatrix:
+    """Look at the cards from one container; ``before`` says what those placed before it get."""
+    placed: Sequence[ContainerShares] = ((),) * len(demand.containers)
+    if before is not None:
+        placed = before.shares[node.scheduler.profile.word]
+        _keep_running(node, demand, before)
+    request, profile = demand.requests[place], node.scheduler.profile
     held = sum_for_quota(collapse(placed, demand.phases).values(), bits=profile.fit.bits)
     left = node.headroom
     if left != UNBOUNDED:
@@ -79,28 +52,31 @@ def _look_from(node: NodeFork, demand: Demand, place: int, placed: tuple[Contain
     return matrix if left == UNBOUNDED else _test_quota(node, matrix, demand, place, placed)
 
 
+def _keep_running(node: NodeFork, demand: Demand, decision: Decision) -> None:
+    """Put the containers that run beside later ones on the node: init containers run alone, after one another."""
+    beside = [container.phase is not Phase.INIT for container in demand.containers]
+    word = node.scheduler.profile.word
+    shares = tuple(given if stays else () for given, stays in zip(decision.shares[word], beside, strict=True))
+    instances = tuple(one for one in decision.instances if beside[one.container_index])
+    node.state.assume(imagine_reservation(demand, node.name, {word: shares}, instances))
+
+
 def _test_quota(
-    node: NodeFork, matrix: RuleMatrix, demand: Demand, place: int, placed: tuple[ContainerShares, ...]
+    node: NodeFork, matrix: RuleMatrix, demand: Demand, place: int, placed: Sequence[ContainerShares]
 ) -> RuleMatrix:
     """Reject the cards by a quota as the decision does: what an init container held before, a later one may have."""
     compiled, table = node.scheduler.compiled, matrix.table
+    if not (quota_at := compiled.rules.quota_at):
+        return matrix
     position = table.positions[node.name]
     rows = table.rows_of(position)
     batch, required = table.copy_node(position), matrix.required.rows(rows)
     test = QuotaTest(compiled, node.headroom, batch, required, demand.phases, placed, place)
     cards = np.arange(len(batch.cards))
     if compiled.is_hooked or compiled.links_cards(demand.preferences):
-        return _with_quota(matrix, rows, compiled.rules.quota_at, test.rejects(cards))
-    exceeding = np.array([test.exceeds([card]) for card in cards.tolist()], bool)
-    return _with_quota(matrix, rows, compiled.rules.quota_at, exceeding)
-
-
-def _with_quota(matrix: RuleMatrix, rows: slice, quota_at: int, rejected: Flags) -> RuleMatrix:
-    """Return the same where the quota rejects just these of some cards, if there is a rule for quotas."""
-    if not quota_at:
-        return matrix
-    bits, codes = matrix.bits.copy(), matrix.codes.copy()
-    others = bits[rows] & ~(1 << quota_at)
-    bits[rows] = others | rejected.astype(np.int64) << quota_at
-    codes[rows] = [(one & -one).bit_length() - 1 if one else 0 for one in bits[rows].tolist()]
-    return replace(matrix, bits=bits, codes=codes)
+        rejected = test.rejects(cards)
+    else:
+        rejected = np.array([test.exceeds([card]) for card in cards.tolist()], bool)
+    bits = matrix.bits.copy()
+    bits[rows] = bits[rows] & ~(1 << quota_at) | rejected.astype(np.int64) << quota_at
+    return replace(matrix, bits=bits)

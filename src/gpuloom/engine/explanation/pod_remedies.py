@@ -92,10 +92,8 @@ def _needs_of_quota(question: Question, decision: Decision) -> list[Usage]:
     shares = decision.shares[question.scheduler.profile.word]
     placed: list[ContainerShares] = [() for _ in question.demand.containers]
     tested = Usage()
-    for place, container in question.demand.in_order_of_placing:
-        if container.request is not None:
-            before, asked = _sum(question, placed), _asked(question, decision, place, container.request)
-            tested |= before + asked
+    for place, request in question.demand.requests.items():
+        tested |= _sum(question, placed) + _asked(question, decision, place, request)
         placed[place] = shares[place]
     held = _sum(question, shares)
     return sorted({held, tested, held | tested}, key=lambda one: (one.memory_mib, one.cores))

@@ -4,7 +4,7 @@ Found are single changes: more of one thing free, a card healthy or open again, 
 less. The search is bounded, so what it does not find may exist all the same.
 """
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -15,19 +15,17 @@ from gpuloom.engine.explanation.cores import asked_in_per_cent
 from gpuloom.engine.explanation.counting import tell_count
 from gpuloom.engine.explanation.fewer_cards import find_fewer_cards
 from gpuloom.engine.explanation.leaving import find_leaving
-from gpuloom.engine.explanation.node_fork import Question, Steps
+from gpuloom.engine.explanation.node_fork import Question, Steps, fork_node
 from gpuloom.engine.explanation.pod_remedies import find_annotations, find_quota
 from gpuloom.engine.explanation.rule_matrix import NamedRule, RuleMatrix
 from gpuloom.engine.explanation.values import Remedy
 from gpuloom.engine.filtering.rules import NeededChange
-from gpuloom.engine.state.card_table import CardTable
 from gpuloom.model.cards import Cards, Ints
-from gpuloom.model.request_columns import RequestColumns
 
 _TRIES_PER_CHECK = 2
 _MOST_CARDS = 8
 """So many cards are named."""
-_ACCOUNTED = "were not closed by a pod of which nobody can read what it holds"
+_ACCOUNTED = "{} were not closed by a pod of which nobody can read what it holds"
 
 
 def find_remedies(question: Question) -> Steps:
@@ -53,51 +51,28 @@ def _only_blocked(question: Question, check: NamedRule) -> Ints:
         # No repair helps a card of which pods hold what cannot be.
         only[matrix.table.find_faulty()] = False
     helped = matrix.count(only) >= question.missing
-    rows = np.flatnonzero(only & helped[matrix.cards.node])
-    nodes, inverse = np.unique(matrix.cards.node[rows], return_inverse=True)
-    offered = np.array([matrix.table.names[node] in question.nodes for node in nodes.tolist()], bool)
-    return rows[offered[inverse]]
+    return np.flatnonzero(only & helped[matrix.cards.node])
 
 
 @dataclass(frozen=True, slots=True)
 class _Gap:
-    """What is missing on one node: so much on each of so many cards of a kind."""
+    """What is missing on one node: so much on each of so many cards.
 
-    node: int
+    rows   of the cards in question, best first: at least so many
+    alike  equal for nodes that are told together
+    """
+
+    node: str
     amount: int
     cards: int
-    row: int
-    kind: int
-
-    def is_like(self, other: "_Gap") -> bool:
-        """Tell whether as much is missing on as many cards of the same kind."""
-        return (self.amount, self.cards, self.kind) == (other.amount, other.cards, other.kind)
+    rows: Sequence[int]
+    alike: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Helped:
-    """A gap, and the cards on which the pod fits without it, as tried."""
-
-    gap: _Gap
-    uuids: Sequence[str]
-
-
-def _smallest_gaps(question: Question, rows: Ints, gaps: Ints) -> list[_Gap]:
-    """Work out per node what is missing at least, nearest nodes first."""
-    if not len(rows):
-        return []
-    nodes = question.matrix.cards.node[rows]
-    order = np.lexsort((gaps, nodes))
-    places, first = np.unique(nodes[order], return_index=True)
-    missing = question.missing[places]
-    # Some rows were left out because nothing would make room on them: enough must be there still.
-    enough = missing <= np.diff(first, append=len(order))
-    places, first, missing = places[enough], first[enough], missing[enough]
-    last = order[first + missing - 1]
-    at = rows[last]
-    kinds = question.matrix.cards.kind[at]
-    found = zip(places.tolist(), gaps[last].tolist(), missing.tolist(), at.tolist(), kinds.tolist(), strict=True)
-    return sorted((_Gap(*one) for one in found), key=lambda gap: (gap.amount, gap.cards, gap.node))
+_Helped = tuple[_Gap, Sequence[int]]
+"""A gap, and the rows of the cards on which the pod fits without it, as tried."""
+_Change = Callable[[Cards, Ints, int], None]
+"""Changes some rows of a copy of a node; the number is how much was missing."""
 
 
 def _more(
@@ -106,149 +81,135 @@ def _more(
     *,
     used: str,
     total: str,
-    asked: Callable[[RequestColumns], Ints | int],
     amount: str,
+    asked: str = "",
     tell: Callable[[RuleMatrix, _Gap], int] = lambda _matrix, gap: gap.amount,
 ) -> Steps:
     """Look for how much more of a card would have to be free; columns by their names.
 
-    tell  how much a gap is in the unit of the words
+    amount  how much that is, in words; ``tell`` says it in their unit
+    asked   what is asked for; where there is no such column it is one
     """
-    matrix = question.matrix
+    matrix, rows = question.matrix, _only_blocked(question, check)
     in_use, there_is = getattr(matrix.cards, used), getattr(matrix.cards, total)
-    wanted = np.broadcast_to(asked(matrix.required), in_use.shape)
-    rows = _only_blocked(question, check)
+    wanted = np.broadcast_to(getattr(matrix.required, asked) if asked else 1, in_use.shape)
     rows = rows[wanted[rows] <= there_is[rows]]
-    gaps = wanted[rows] - (there_is - in_use)[rows]
-    nearest = _smallest_gaps(question, rows, gaps)[:_TRIES_PER_CHECK]
-    by_row = dict(zip(rows.tolist(), gaps.tolist(), strict=True))
-    helped: list[_Helped] = []
-    for gap in nearest:
-        # Others that need as much are tried too, so that they can be named.
-        if helped and not helped[0].gap.is_like(gap):
-            break
-        near = [row for row in _rows(matrix, gap.node) if by_row.get(row, gap.amount + 1) <= gap.amount]
-        uuids = [matrix.table.uuids[row] for row in sorted(near, key=by_row.__getitem__)]
 
-        def free(cards: Cards, changed: Sequence[int], gap: _Gap = gap) -> None:
-            held = getattr(cards, used)
-            held[changed] = np.maximum(held[changed] - gap.amount, 0)
+    def free(cards: Cards, changed: Ints, more: int) -> None:
+        held = getattr(cards, used)
+        held[changed] = np.maximum(held[changed] - more, 0)
 
-        found = yield from _find_few(question, matrix.table.names[gap.node], uuids, gap.cards, free)
-        if found:
-            helped.append(_Helped(gap, found))
+    helped = yield from _try_out(question, _smallest_gaps(question, rows, (wanted - there_is + in_use)[rows]), free)
     if not helped:
         return ()
-    gap, names = helped[0].gap, tuple(matrix.table.names[one.gap.node] for one in helped)
-    places = " or ".join(_name_cards(one.uuids, name) for one, name in zip(helped, names, strict=True))
-    return (
-        Remedy(
-            change=check.name,
-            text=f"fits if {amount.format(tell(matrix, gap))} were free on {places}",
-            amount=gap.amount,
-            model=_find_model(matrix.table, names[0], helped[0].uuids),
-            nodes=names,
-            node_count=len(names),
-        ),
-    )
+    gap, few = helped[0]
+    models = {matrix.table.kinds[kind][0] for kind in matrix.cards.kind[few].tolist()}
+    model = models.pop() if len(models) == 1 else ""
+    words = f"{amount.format(tell(matrix, gap))} were free on {{}}"
+    return (_suggest(matrix, check, helped, words, gap.amount, model),)
 
 
-def _find_model(table: CardTable, node: str, uuids: Sequence[str]) -> str:
-    """Return the model of some cards, empty where they are of several."""
-    rows = (table.row(node, uuid) for uuid in uuids)
-    models = {table.kinds[int(table.cards.kind[row])][0] for row in rows if row is not None}
-    return models.pop() if len(models) == 1 else ""
+def _smallest_gaps(question: Question, rows: Ints, gaps: Ints) -> list[_Gap]:
+    """Work out on a few nodes what is missing at least, on the nearest ones."""
+    cards, missing, names = question.matrix.cards, question.missing, question.matrix.table.names
+    # Some rows were left out because nothing would make room on them: enough must be there still.
+    last = question.matrix.find_last(rows, gaps, missing)
+    nodes = cards.node[rows]
+    order = np.lexsort((nodes[last], missing[nodes[last]], gaps[last]))[:_TRIES_PER_CHECK]
+    found = []
+    for at in last[order].tolist():
+        node, amount, kind = int(nodes[at]), int(gaps[at]), int(cards.kind[rows[at]])
+        near = np.flatnonzero((nodes == node) & (gaps <= amount))
+        best, few = rows[near[np.argsort(gaps[near], kind="stable")]].tolist(), int(missing[node])
+        found.append(_Gap(names[node], amount, few, best, alike=(amount, few, kind)))
+    return found
 
 
 def _tell_cores(matrix: RuleMatrix, gap: _Gap) -> int:
-    total = matrix.cards.total_cores[gap.row : gap.row + 1]
+    total = matrix.cards.total_cores[[gap.rows[gap.cards - 1]]]
     return int(asked_in_per_cent(matrix.profile, np.array([gap.amount]), total)[0])
 
 
-def _set(question: Question, check: NamedRule, column: str, value: int, words: str) -> Steps:
-    matrix = question.matrix
+def _set(question: Question, check: NamedRule, *, column: str, value: int, words: str) -> Steps:
+    """Look for cards that would do if they were otherwise; nothing is told of other nodes than the first."""
     rows = _only_blocked(question, check)
-    nodes, missing = list(dict.fromkeys(matrix.cards.node[rows].tolist())), question.missing
+    nodes, names = question.matrix.cards.node[rows], question.matrix.table.names
+    gaps = (
+        _Gap(names[node], 0, int(question.missing[node]), rows[nodes == node].tolist(), alike=(node,))
+        for node in list(dict.fromkeys(nodes.tolist()))[:_TRIES_PER_CHECK]
+    )
 
-    def mend(cards: Cards, changed: Sequence[int]) -> None:
+    def mend(cards: Cards, changed: Ints, _amount: int) -> None:
         getattr(cards, column)[changed] = value
 
-    for node in nodes[:_TRIES_PER_CHECK]:
-        name = matrix.table.names[node]
-        uuids = [matrix.table.uuids[row] for row in rows.tolist() if matrix.cards.node[row] == node]
-        found = yield from _find_few(question, name, uuids, int(missing[node]), mend)
-        if found:
-            return (
-                Remedy(
-                    change=check.name,
-                    text=f"fits if {_name_cards(found, name)} {words}",
-                    amount=len(found),
-                    nodes=(name,),
-                    node_count=1,
-                ),
-            )
-    return ()
+    helped = yield from _try_out(question, gaps, mend)
+    return tuple(_suggest(question.matrix, check, helped, words, len(few)) for _, few in helped)
 
 
-def _find_few(
-    question: Question, node: str, uuids: Sequence[str], least: int, change: Callable[[Cards, Sequence[int]], None]
-) -> Generator[None, None, Sequence[str]]:
-    """Return few cards of which a change lets the pod fit, none where not even of all; a trial between two steps.
+def _suggest(
+    matrix: RuleMatrix, check: NamedRule, helped: Sequence[_Helped], words: str, amount: int, model: str = ""
+) -> Remedy:
+    """Say in words, without the cards, how cards would have to be."""
+    nodes = tuple(gap.node for gap, _ in helped)
+    cards = " or ".join(_name_cards([matrix.table.uuids[row] for row in few], gap.node) for gap, few in helped)
+    text = f"fits if {words.format(cards)}"
+    return Remedy(change=check.name, text=text, amount=amount, model=model, nodes=nodes, node_count=len(nodes))
 
-    uuids   of the cards in question, best first: at least so many
-    change  changes rows of a copy of the node
-    """
 
-    def helps(tried: Sequence[str]) -> bool:
-        imagined = question.fork_node(node)
-        table = imagined.state.table
-        rows = [table.row(node, uuid) for uuid in tried]
-        change(table.cards, [row for row in rows if row is not None])
+def _try_out(question: Question, gaps: Iterable[_Gap], change: _Change) -> Generator[None, None, Sequence[_Helped]]:
+    """Return the first node where a change helps, and those after it that need as much, so that they can be named."""
+    helped: list[_Helped] = []
+    for gap in gaps:
+        if helped and gap.alike != helped[0][0].alike:
+            break
+        if few := (yield from _find_few(question, gap, change)):
+            helped.append((gap, few))
+    return helped
+
+
+def _find_few(question: Question, gap: _Gap, change: _Change) -> Generator[None, None, Sequence[int]]:
+    """Return few cards of which a change lets the pod fit, none where not even of all; a trial between two steps."""
+    table, rows = question.matrix.table, gap.rows
+    first = table.rows_of(table.positions[gap.node]).start
+
+    def helps(tried: Sequence[int]) -> bool:
+        # Where a node is alone its rows are the first.
+        imagined = fork_node(question.scheduler, gap.node, question.headroom)
+        change(imagined.state.table.cards, np.array(tried) - first, gap.amount)
         return imagined.fits(question.demand)
 
     yield
-    if helps(uuids[:least]):
-        return uuids[:least]
-    if least == len(uuids):
+    if helps(rows[: gap.cards]):
+        return rows[: gap.cards]
+    if gap.cards == len(rows):
         return ()
     yield
-    if not helps(uuids):
+    if not helps(rows):
         return ()
-    few = list(uuids)
-    for uuid in reversed(uuids):
-        if len(few) == least:
+    few = list(rows)
+    for row in reversed(rows):
+        if len(few) == gap.cards:
             break
         yield
-        rest = [one for one in few if one != uuid]
+        rest = [one for one in few if one != row]
         if helps(rest):
             few = rest
     return few
 
 
-def _rows(matrix: RuleMatrix, node: int) -> range:
-    rows = matrix.table.rows_of(node)
-    return range(rows.start, rows.stop)
-
-
 _CHANGES: Mapping[NeededChange, Callable[[Question, NamedRule], Steps]] = {
-    NeededChange.HEALTHY: partial(_set, column="healthy", value=1, words="were healthy"),
-    NeededChange.UNCORDON: partial(_set, column="cordoned", value=0, words="were opened again (gpuloom uncordon)"),
+    NeededChange.HEALTHY: partial(_set, column="healthy", value=1, words="{} were healthy"),
+    NeededChange.UNCORDON: partial(_set, column="cordoned", value=0, words="{} were opened again (gpuloom uncordon)"),
     NeededChange.ACCOUNT: partial(_set, column="cordoned", value=0, words=_ACCOUNTED),
-    NeededChange.MORE_SLOTS: partial(
-        _more, used="used_slots", total="count", asked=lambda _required: 1, amount="{} share more"
-    ),
+    NeededChange.MORE_SLOTS: partial(_more, used="used_slots", total="count", amount="{} share more"),
     NeededChange.MORE_MEMORY: partial(
-        _more,
-        used="used_memory_mib",
-        total="total_memory_mib",
-        asked=lambda required: required.memory_mib,
-        amount="{:,} MiB more",
+        _more, used="used_memory_mib", total="total_memory_mib", asked="memory_mib", amount="{:,} MiB more"
     ),
     NeededChange.MORE_CORES: partial(
         _more,
         used="used_cores",
         total="total_cores",
-        asked=lambda required: required.cores,
+        asked="cores",
         amount="{} % more of the cores",
         tell=_tell_cores,
     ),

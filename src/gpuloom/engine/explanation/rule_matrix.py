@@ -1,10 +1,11 @@
 """All cards of the cluster at one moment, with everything that every rule says about them for one request."""
 
-from collections.abc import Collection
+import dataclasses
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
-from msgspec.structs import replace
 
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.filtering.equivalence_class import classify
@@ -12,7 +13,7 @@ from gpuloom.engine.filtering.per_card_request import make_request_columns
 from gpuloom.engine.filtering.rules import DependsOn, NeededChange, Rule, adjust_cards
 from gpuloom.engine.request.demand import Demand
 from gpuloom.engine.state.card_table import NO_NODE, CardTable
-from gpuloom.model.cards import UNDIVIDED, Cards, Flags, Ints, RuleCodes
+from gpuloom.model.cards import UNDIVIDED, Cards, Flags, Ints
 from gpuloom.model.request import Request
 from gpuloom.model.request_columns import Headroom, RequestColumns
 from gpuloom.vendors.profile import Profile
@@ -32,8 +33,8 @@ class RuleMatrix:
     """Cards, what is wanted of them, and which rules reject them; aligned with the table's rows.
 
     profile  the vendor of the cards
-    codes    position of the first rule that rejects, 0 for none
-    bits     all rules that reject, see :class:`NamedRule`
+    checks   the rules in their order: the profile's, then those that are always asked
+    bits     of the rules that reject a card; -1 where it counts for nothing
     """
 
     profile: Profile
@@ -42,7 +43,6 @@ class RuleMatrix:
     required: RequestColumns
     request: Request
     checks: tuple[NamedRule, ...]
-    codes: RuleCodes
     bits: Ints
 
     def fitting(self) -> Ints:
@@ -55,9 +55,8 @@ class RuleMatrix:
 
     def would_do_empty(self) -> Flags:
         """Tell which cards would do if nobody were on them."""
-        lasting = np.full(len(self.bits), sum(check.bit for check in self.checks if check.rule.outlasts_pods))
-        health = sum(check.bit for check in self.checks if check.rule.change is NeededChange.HEALTHY)
-        lasting[self.table.find_faulty()] &= ~health
+        lasting = np.full(len(self.bits), self.bits_of(lambda rule: rule.outlasts_pods))
+        lasting[self.table.find_faulty()] &= ~self.bits_of(lambda rule: rule.change is NeededChange.HEALTHY)
         rejected = (self.bits < 0) | ((self.bits & lasting) != 0)
         return ~rejected & (self.required.memory_mib <= self.cards.total_memory_mib)
 
@@ -69,22 +68,31 @@ class RuleMatrix:
         divided = self.count(self.cards.division != UNDIVIDED) > 0
         return np.where(divided, 1, self.request.cards)
 
-    def check(self, position: int) -> NamedRule:
-        """Return the check at a position of the order."""
-        return self.checks[position - 1]
+    def only(self, nodes: Collection[str]) -> "RuleMatrix":
+        """Return the same where cards of other nodes count for nothing."""
+        named = np.array([name in nodes for name in self.table.names], bool)
+        return dataclasses.replace(self, bits=np.where(named[self.cards.node], self.bits, -1))
 
-    def behind(self, row: int) -> list[NamedRule]:
-        """Return the checks that reject a card after the first."""
-        bits, first = int(self.bits[row]), int(self.codes[row])
-        return [check for check in self.checks[first:] if bits & check.bit]
+    def find_last(self, rows: Ints, values: Ints, counts: Ints) -> Ints:
+        """Find the last of so many rows of a node, lowest values first, of each that has as many.
 
+        values  of these rows; ``counts`` are by position of the node, the answer is places in ``rows``
+        """
+        nodes = self.cards.node[rows]
+        order = np.lexsort((values, nodes))
+        places, first, there = np.unique(nodes[order], return_index=True, return_counts=True)
+        enough = counts[places] <= there
+        found: Ints = order[(first + counts[places] - 1)[enough]]
+        return found
 
-def name_rules(scheduler: VendorScheduler) -> tuple[NamedRule, ...]:
-    """Return the checks in their order: the profile's, then those that are always asked."""
-    rules = scheduler.compiled.rules
-    return tuple(
-        NamedRule(name, rule, 1 << position) for name, (position, rule) in zip(rules.names, rules.numbered, strict=True)
-    )
+    def bits_of(self, which: Callable[[Rule], bool]) -> int:
+        """Return the bits of some rules."""
+        return sum(check.bit for check in self.checks if which(check.rule))
+
+    def rejecting(self, row: int) -> list[Rule]:
+        """Return the rules that reject a card, in their order."""
+        bits = int(self.bits[row])
+        return [check.rule for check in self.checks if bits & check.bit]
 
 
 def make_rule_matrix(
@@ -105,22 +113,18 @@ def make_rule_matrix(
     compiled = scheduler.compiled
     required = make_request_columns(compiled, table, classify(compiled, demand, request, headroom))
     if keep_to:
-        required = replace(required, other_than_earlier_card=_other_than(table, keep_to))
+        required = msgspec.structs.replace(required, other_than_earlier_card=_other_than(table, keep_to))
     cards = adjust_cards(table.cards, required)
-    checks = name_rules(scheduler)
-    codes = np.zeros(len(table.cards), np.uint8)
+    rules = zip(compiled.rules.names, compiled.rules.numbered, strict=True)
+    checks = tuple(NamedRule(name, rule, 1 << position) for name, (position, rule) in rules)
     bits = np.zeros(len(table.cards), np.int64)
-    for position, check in reversed(list(enumerate(checks, 1))):
-        if of_registration and check.rule.depends_on is not DependsOn.REGISTRATION:
-            continue
-        if not check.rule.applies(required):
-            continue
-        rejected = check.rule.rejects(cards, required)
-        codes[rejected] = position
-        bits[rejected] |= check.bit
+    for check in checks:
+        is_asked = not of_registration or check.rule.depends_on is DependsOn.REGISTRATION
+        if is_asked and check.rule.applies(required):
+            bits[check.rule.rejects(cards, required)] |= check.bit
     # Rows that belong to no node count for nothing.
     bits[cards.node == NO_NODE] = -1
-    return RuleMatrix(scheduler.profile, table, cards, required, request, checks, codes, bits)
+    return RuleMatrix(scheduler.profile, table, cards, required, request, checks, bits)
 
 
 def _other_than(table: CardTable, earlier: Collection[str]) -> Flags:

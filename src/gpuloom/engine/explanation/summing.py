@@ -1,56 +1,35 @@
 """A large cluster in few lines: by reason, by what nodes say, by groups of like nodes."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Generator, Iterable, Mapping
 from heapq import nsmallest
 
 from gpuloom.engine.explanation.values import HostReason, NodeGroup, ReasonCount, RefusedNodes
 from gpuloom.engine.state.card_table import NO_NODE, CardTable
+from gpuloom.engine.steps import run_to_end
 from gpuloom.model.reasons import Reason
 from gpuloom.model.refusal import Refusal
 
 _NO_CARDS = "no cards known"
 
 
-@dataclass(slots=True)
-class Tally:
-    """Counts reasons over nodes."""
-
-    nodes: Counter[Reason] = field(default_factory=Counter)
-    cards: Counter[Reason] = field(default_factory=Counter)
-
-    def add(self, refusal: Refusal, times: int = 1) -> None:
-        """Count a refusal that so many nodes share."""
+def count_in_steps(refusals: Iterable[Refusal]) -> Generator[None, None, tuple[ReasonCount, ...]]:
+    """Count how many nodes and cards give which reason, most nodes first; each node has said one of the refusals."""
+    nodes, cards = Counter[Reason](), Counter[Reason]()
+    # Equal refusals are mostly one object, so few are looked into: who does so first has them worked out.
+    for refusal, times in Counter(refusals).items():
+        yield
         for reason, count in refusal.counts.items():
-            self.nodes[reason] += times
+            nodes[reason] += times
             if refusal.total:
-                self.cards[reason] += count * times
-
-    def add_all(self, refusals: Mapping[str, Refusal]) -> Iterator[None]:
-        """Count the refusals of nodes, one after the other: the first to look into one has it worked out."""
-        # Equal refusals are mostly one object, so few are looked into.
-        shared = Counter(map(id, refusals.values()))
-        known = {id(refusal): refusal for refusal in refusals.values()}
-        for key, times in shared.items():
-            yield
-            self.add(known[key], times)
-
-    def counts(self) -> tuple[ReasonCount, ...]:
-        """Return the counts, most nodes first."""
-        order = sorted(self.nodes, key=lambda reason: (-self.nodes[reason], reason.word))
-        return tuple(
-            ReasonCount(reason=one.word, meaning=one.meaning, nodes=self.nodes[one], cards=self.cards[one])
-            for one in order
-        )
+                cards[reason] += count * times
+    order = sorted(nodes, key=lambda reason: (-nodes[reason], reason.word))
+    return tuple(ReasonCount(reason=one.word, meaning=one.meaning, nodes=nodes[one], cards=cards[one]) for one in order)
 
 
-def count_reasons(refusals: Mapping[str, Refusal]) -> tuple[ReasonCount, ...]:
-    """Count how many nodes and cards give which reason."""
-    tally = Tally()
-    for _ in tally.add_all(refusals):
-        pass
-    return tally.counts()
+def count_reasons(refusals: Iterable[Refusal]) -> tuple[ReasonCount, ...]:
+    """Count the same at once."""
+    return run_to_end(count_in_steps(refusals))
 
 
 def group_refusals(
@@ -58,11 +37,9 @@ def group_refusals(
 ) -> tuple[RefusedNodes, ...]:
     """Put together the nodes that say the same; ``causes`` is what is wrong with a node as a whole."""
     names: dict[str, list[str]] = {}
-    for node, refusal in refusals.items():
-        cause = causes.get(node, "")
-        names.setdefault(f"{refusal.text}: {cause}" if cause else refusal.text, []).append(node)
-    for node in causes.keys() - refusals.keys():
-        names.setdefault(causes[node], []).append(node)
+    for node in {**refusals, **causes}:
+        said = (refusals[node].text if node in refusals else "", causes.get(node, ""))
+        names.setdefault(": ".join(filter(None, said)), []).append(node)
     order = sorted(names.items(), key=lambda item: (-len(item[1]), item[0]))
     return tuple(
         RefusedNodes(text=text, nodes=len(nodes), names=tuple(nsmallest(most_names, nodes))) for text, nodes in order
@@ -78,22 +55,14 @@ def group_nodes(
         members.setdefault(_signature(table, name), []).append(name)
     groups = []
     for kinds, nodes in members.items():
-        tally = Tally()
-        fitting = 0
-        bars: Counter[str] = Counter()
-        for node in nodes:
-            if node in refusals:
-                tally.add(refusals[node])
-            elif node in barred:
-                bars[barred[node]] += 1
-            else:
-                fitting += 1
+        refused = [refusals[node] for node in nodes if node in refusals]
+        bars = Counter(barred[node] for node in nodes if node in barred and node not in refusals)
         groups.append(
             NodeGroup(
                 name=_name(table, kinds),
                 nodes=len(nodes),
-                fitting=fitting,
-                reasons=tally.counts(),
+                fitting=len(nodes) - len(refused) - bars.total(),
+                reasons=count_reasons(refused),
                 barred=tuple(HostReason(text=text, nodes=count) for text, count in bars.most_common()),
                 names=tuple(nsmallest(most_names, nodes)),
             )

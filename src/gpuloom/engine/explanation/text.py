@@ -58,7 +58,7 @@ def _name_shares(explanation: Explanation, held: Held, listed: str) -> Iterator[
     for share in shown:
         whom = "" if share.container == before else f"for {share.container}: "
         before = share.container
-        yield f"{whom}{places.get(card_id(share.uuid), '')}{_tell_card_share(share)}"
+        yield f"{whom}{places.get(card_id(share.uuid), '')}{_tell_share(share)}"
     if more := len(held.shares) - len(shown):
         yield f"and {more:,} more{f' ({listed})' if listed else ''}"
 
@@ -155,14 +155,10 @@ def _tell_held(explanation: Explanation) -> Iterator[str]:
     if explanation.held is None:
         return
     yield f"has on node {explanation.held.node}:"
-    yield from (f"  {_tell_share(share)}" for share in explanation.held.shares)
+    yield from (f"  {share.container}: {_tell_share(share)}" for share in explanation.held.shares)
 
 
 def _tell_share(share: Given) -> str:
-    return f"{share.container}: {_tell_card_share(share)}"
-
-
-def _tell_card_share(share: Given) -> str:
     part = f" as {share.instance}" if share.instance else ""
     return f"{share.uuid}{part}: {share.memory_mib:,} MiB, {tell_cores(share.cores)}"
 
@@ -179,13 +175,9 @@ def _tell_ranking(explanation: Explanation) -> Iterator[str]:
 
 def count_ranked(explanation: Explanation) -> int:
     """Count the nodes that fit, without the one that the pod is on: it is not ranked."""
-    return explanation.fitting - (1 if _fits_at_home(explanation) else 0)
-
-
-def _fits_at_home(explanation: Explanation) -> bool:
-    """Tell whether the node that the pod is on counts among those that fit."""
     held = explanation.held
-    return held is not None and all(node.fits for node in explanation.nodes if node.name == held.node)
+    fits_at_home = held is not None and all(node.fits for node in explanation.nodes if node.name == held.node)
+    return explanation.fitting - (1 if fits_at_home else 0)
 
 
 def _tell_reasons(explanation: Explanation) -> Iterator[str]:
@@ -212,18 +204,15 @@ def _tell_groups(explanation: Explanation) -> Iterator[str]:
 
 def _tell_node(node: NodeVerdict) -> Iterator[str]:
     state = "fits" if node.fits else node.refusal or "left out"
-    yield (
-        f"  {node.name}: {state} (score {node.score:.2f}{_tell_parts(node)})"
-        if node.cards
-        else f"  {node.name}: {state}"
-    )
+    yield f"  {node.name}: {state}{f' ({_tell_score(node)})' if node.cards else ''}"
     yield from (f"    {cause}" for cause in node.causes)
     several = len({card.numa for card in node.cards}) > 1
     yield from (f"    {_tell_card(node.name, card, with_numa=several)}" for card in node.cards)
 
 
-def _tell_parts(node: NodeVerdict) -> str:
-    return " = " + " + ".join(f"{part.name} {part.points:.2f}" for part in node.score_parts) if node.score_parts else ""
+def _tell_score(of: NodeVerdict | CardVerdict) -> str:
+    parts = " + ".join(f"{part.name} {part.points:.2f}" for part in of.score_parts)
+    return f"score {of.score:.2f}{parts and f' = {parts}'}"
 
 
 def _tell_card(node: str, card: CardVerdict, *, with_numa: bool) -> str:
@@ -234,8 +223,7 @@ def _tell_card(node: str, card: CardVerdict, *, with_numa: bool) -> str:
         f"{card.shares.used}/{card.shares.total} shares{numa}"
     )
     if not card.reason:
-        parts = " + ".join(f"{part.name} {part.points:.2f}" for part in card.score_parts)
-        return f"{which} ({used}): fits, score {card.score:.2f} = {parts}"
+        return f"{which} ({used}): fits, {_tell_score(card)}"
     why = f" ({card.why})" if card.why else ""
     also = f"; also {', '.join(card.also[:_MOST_ALSO])}" if card.also else ""
     closed = f"; closed by pod {'; and by pod '.join(one.text for one in card.closed_by)}" if card.closed_by else ""

@@ -4,7 +4,7 @@ The first filter that refuses says why; only that of resources says several thin
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from itertools import chain, islice
 from typing import NamedTuple
 
 import msgspec
@@ -21,6 +21,7 @@ AFFINITY = "node(s) didn't match Pod's node affinity/selector"
 FREE_PORTS = "node(s) didn't have free ports for the requested pod ports"
 TOO_MANY_PODS = "Too many pods"
 _CORDONED = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+"""Kubernetes gives it to nodes that are unschedulable, and takes it away with that."""
 _KEEPS_AWAY = frozenset({"NoSchedule", "NoExecute"})
 _MOST_PODS = 1000
 """So many pods of one node are looked at."""
@@ -42,8 +43,7 @@ def refuse_host(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[str, 
 
 def find_further_refusals(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[str, ...]:
     """Say what the filters behind the first that refuses would say, which kube-scheduler does not ask any more."""
-    further = islice(_ask_filters(node, usage, demand), 1, None)
-    return tuple(reason for reasons in further for reason in reasons)
+    return tuple(chain.from_iterable(islice(_ask_filters(node, usage, demand), 1, None)))
 
 
 def _ask_filters(node: Node, usage: NodeUsage, demand: HostDemand) -> Iterator[tuple[str, ...]]:
@@ -68,7 +68,8 @@ def is_closed_to(node: Node, demand: HostDemand) -> bool:
 
 def uncordon(node: Node) -> Node:
     """Return a node as ``kubectl uncordon`` leaves it: its taint goes, too."""
-    taints = [taint for taint in node.spec.taints or () if not _is_of_cordon(taint)]
+    gone = _CORDONED.key, _CORDONED.effect
+    taints = [taint for taint in node.spec.taints or () if (taint.key, taint.effect) != gone]
     spec = msgspec.structs.replace(node.spec, unschedulable=False, taints=taints)
     return msgspec.structs.replace(node, spec=spec)
 
@@ -101,14 +102,10 @@ def find_shortage(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[Sho
     """Find what of CPU, memory and storage a node has too little free, where that is all that keeps a pod away."""
     if not tells_amounts(node):
         return ()
-    has = _read_amounts(node, demand)
-    asked = [(name, amount, has.get(name, 0)) for name, amount in demand.amounts if name in COUNTED]
-    short = [Shortage(name, amount, most - usage.amounts.get(name, 0), most) for name, amount, most in asked]
-    short = [one for one in short if one.asked > one.free]
+    short = [one for one in _find_short(usage, demand, _read_amounts(node, demand)) if one.name in COUNTED]
     names = {one.name for one in short}
     rest = tuple((name, amount) for name, amount in demand.amounts if name not in names)
-    reason = refuse_host(node, usage, msgspec.structs.replace(demand, amounts=rest))
-    return () if reason else tuple(sorted(short, key=lambda one: COUNTED.index(one.name)))
+    return () if refuse_host(node, usage, msgspec.structs.replace(demand, amounts=rest)) else tuple(short)
 
 
 def find_enough(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[str, ...]:
@@ -137,11 +134,6 @@ def tells_amounts(node: Node) -> bool:
     return PODS in (node.status.allocatable or {})
 
 
-def _is_of_cordon(taint: Taint) -> bool:
-    """Tell whether Kubernetes gives a taint to nodes that are unschedulable, and takes it away with that."""
-    return (taint.key, taint.effect) == (_CORDONED.key, _CORDONED.effect)
-
-
 def _read_amounts(node: Node, demand: HostDemand) -> Mapping[str, int]:
     """Read of what a node can give that which the pod asks for; of thousands of nodes each has amounts of its own."""
     tells = node.status.allocatable or {}
@@ -155,9 +147,14 @@ def _find_lacks(node: Node, usage: NodeUsage, demand: HostDemand) -> tuple[str, 
         return ()
     has = _read_amounts(node, demand)
     lacks = [TOO_MANY_PODS] if len(usage.pods) + 1 > has.get(PODS, 0) else []
-    short = [name for name, amount in demand.amounts if amount > has.get(name, 0) - usage.amounts.get(name, 0)]
-    short.sort(key=lambda name: (COUNTED.index(name) if name in COUNTED else len(COUNTED), name))
-    return (*lacks, *(f"Insufficient {name}" for name in short))
+    return (*lacks, *(f"Insufficient {one.name}" for one in _find_short(usage, demand, has)))
+
+
+def _find_short(usage: NodeUsage, demand: HostDemand, has: Mapping[str, int]) -> list[Shortage]:
+    """Find what is too little of what a node can give, first of what every node has."""
+    free = ((name, asked, has.get(name, 0) - usage.amounts.get(name, 0)) for name, asked in demand.amounts)
+    short = [Shortage(name, asked, left, has.get(name, 0)) for name, asked, left in free if asked > left]
+    return sorted(short, key=lambda one: (COUNTED.index(one.name) if one.name in COUNTED else len(COUNTED), one.name))
 
 
 def _tolerates(tolerations: Iterable[Toleration], taint: Taint) -> bool:

@@ -95,14 +95,11 @@ def _is_pod_level(name: str) -> bool:
 
 
 def _add(total: Amounts, amounts: Mapping[str, int]) -> None:
-    for name, nanos in amounts.items():
-        total[name] = total.get(name, 0) + nanos
+    total.update({name: total.get(name, 0) + nanos for name, nanos in amounts.items()})
 
 
 def _raise(total: Amounts, amounts: Mapping[str, int]) -> None:
-    for name, nanos in amounts.items():
-        if nanos > total.get(name, 0):
-            total[name] = nanos
+    total.update({name: nanos for name, nanos in amounts.items() if nanos > total.get(name, 0)})
 
 
 def _read(amounts: Mapping[str, Quantity]) -> Amounts:

@@ -1,6 +1,5 @@
 """What bound pods take of their nodes beside cards: sums per node, kept up to date pod by pod."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -8,7 +7,6 @@ from typing import TypeVar
 from gpuloom.engine.hostfit.demand import ANY_ADDRESS, HostPort, read_host_ports
 from gpuloom.engine.hostfit.requests import COUNTED, read_requests
 from gpuloom.wire.hostpods import HostPod
-from gpuloom.wire.objects import Quantity, Resources
 
 _Key = TypeVar("_Key")
 
@@ -20,9 +18,6 @@ _MOST_ENTRIES = 32
 MOST_NAMES = 1000
 """Different resources that a pod may request, and ports that it may take, for all of them to be counted. A kubelet runs
 a pod that asks for a hundred thousand resources of which it has none (trust T-02)."""
-
-_NO_RESOURCES = Resources()
-_NOTHING: dict[str, Quantity] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,20 +40,16 @@ class NodeUsage:
 
     pods: dict[str, Footprint] = field(default_factory=dict)
     amounts: dict[str, int] = field(default_factory=dict)
-    ports: Counter[HostPort] | None = None
-    numbers: Counter[tuple[str, int]] | None = None
+    ports: dict[HostPort, int] = field(default_factory=dict)
+    numbers: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def copy(self) -> "NodeUsage":
         """Return the same, to be changed freely."""
-        ports = None if self.ports is None else self.ports.copy()
-        numbers = None if self.numbers is None else self.numbers.copy()
-        return NodeUsage(dict(self.pods), dict(self.amounts), ports, numbers)
+        return NodeUsage(dict(self.pods), dict(self.amounts), dict(self.ports), dict(self.numbers))
 
     def has_taken(self, port: HostPort) -> bool:
         """Tell whether a pod that asks for a port would find it taken: one of all addresses is taken by any."""
         address, protocol, number = port
-        if self.ports is None or self.numbers is None:
-            return False
         if address == ANY_ADDRESS:
             return (protocol, number) in self.numbers
         return port in self.ports or (ANY_ADDRESS, protocol, number) in self.ports
@@ -66,12 +57,11 @@ class NodeUsage:
     def put(self, uid: str, footprint: Footprint) -> None:
         """Count a pod, in place of what was counted of it."""
         known = self.pods.get(uid)
-        if known is footprint:
-            return
-        if known is not None:
-            self._take(known, -1)
-        self.pods[uid] = footprint
-        self._take(footprint, 1)
+        if known is not footprint:
+            if known is not None:
+                self._take(known, -1)
+            self.pods[uid] = footprint
+            self._take(footprint, 1)
 
     def drop(self, uid: str) -> bool:
         """Count a pod no more, and tell whether it was counted."""
@@ -80,24 +70,16 @@ class NodeUsage:
             return False
         self._take(known, -1)
         if len(known.amounts) + len(known.ports) > _MOST_ENTRIES:
-            self._shrink()
+            # A dict keeps the room of names that are gone until something new comes, a copy has none.
+            self.amounts, self.ports, self.numbers = dict(self.amounts), dict(self.ports), dict(self.numbers)
         return True
-
-    def _shrink(self) -> None:
-        """Give back the room of names that are gone: a dict keeps it until something new comes, a copy has none."""
-        self.amounts = dict(self.amounts)
-        self.ports = self.ports.copy() if self.ports else None
-        self.numbers = self.numbers.copy() if self.numbers else None
 
     def _take(self, footprint: Footprint, sign: int) -> None:
         for name, amount in footprint.amounts:
             _count(self.amounts, name, sign * amount)
-        if footprint.ports:
-            ports = self.ports = self.ports if self.ports is not None else Counter()
-            numbers = self.numbers = self.numbers if self.numbers is not None else Counter()
-            for port in footprint.ports:
-                _count(ports, port, sign)
-                _count(numbers, port[1:], sign)
+        for port in footprint.ports:
+            _count(self.ports, port, sign)
+            _count(self.numbers, port[1:], sign)
 
 
 def _count(sums: dict[_Key, int], key: _Key, by: int) -> None:
@@ -209,16 +191,14 @@ class HostUsage:
 
 def _find_likeness(pod: HostPod) -> object:
     """Return all that a footprint follows from, as a key; None for a pod that is not worth remembering."""
-    spec = pod.spec
-    containers, init_containers = spec.containers or (), spec.init_containers or ()
-    if spec.resources or spec.overhead or len(containers) + len(init_containers) > _MOST_ENTRIES:
+    spec, containers = pod.spec, pod.all_containers
+    if spec.resources or spec.overhead or len(containers) > _MOST_ENTRIES:
         return None
-    entries, parts = len(init_containers) + len(containers), []
-    for container in (*init_containers, *containers):
-        resources, ports = container.resources or _NO_RESOURCES, container.ports or ()
-        limits, requests = resources.limits or _NOTHING, resources.requests or _NOTHING
+    entries, parts = len(containers), []
+    for container in containers:
+        limits, requests, ports = container.limits, container.requests, container.ports or ()
         entries += len(limits) + len(requests) + len(ports)
         if entries > _MOST_ENTRIES:
             return None
         parts.append((tuple(limits.items()), tuple(requests.items()), ports, container.restart_policy))
-    return spec.priority, len(init_containers), spec.host_network, tuple(parts)
+    return spec.priority, len(pod.init_containers), spec.host_network, tuple(parts)

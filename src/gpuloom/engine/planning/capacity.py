@@ -4,7 +4,8 @@ Where the column of cards says everything, cards are filled in rounds by the ver
 placed one after another on a copy of the best nodes, as they would be, up to a limit.
 """
 
-from collections.abc import Generator, Mapping
+from collections import Counter
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,6 @@ from gpuloom.engine.planning.lone_request import find_lone_request
 from gpuloom.engine.request.demand import Demand, Demands
 from gpuloom.engine.state.card_table import NO_NODE
 from gpuloom.model.cards import Ints
-from gpuloom.model.request import Request
 from gpuloom.model.request_columns import UNBOUNDED
 
 MOST_PLACED = 100
@@ -47,26 +47,20 @@ def count_capacity(
     names = [name for name, _ in decision.fitting.worst_first()[::-1] if limits.get(name, 1)]
     if len(demands) == 1:
         ((word, demand),) = demands.items()
-        filled = _fill_alone(pod_scheduler.by_vendor[word], demand, names, limits)
+        filled = _fill(pod_scheduler.by_vendor[word], demand, names, limits)
         if filled is not None:
             return filled
     yield
     return (yield from _place(pod_scheduler, demands, names, limits))
 
 
-def _fill_alone(
-    scheduler: VendorScheduler, demand: Demand, names: list[str], limits: Mapping[str, int]
+def _fill(
+    scheduler: VendorScheduler, demand: Demand, names: Sequence[str], limits: Mapping[str, int]
 ) -> Capacity | None:
     """Fill the cards of one vendor; None where single cards do not tell how many pods are placed."""
     request = find_lone_request(scheduler, demand)
     if request is None or scheduler.headroom(demand) != UNBOUNDED:
         return None
-    return _fill(scheduler, demand, request, names, limits)
-
-
-def _fill(
-    scheduler: VendorScheduler, demand: Demand, request: Request, names: list[str], limits: Mapping[str, int]
-) -> Capacity | None:
     table = scheduler.state.fork().table
     cards = table.cards
     times: Ints = np.zeros(len(cards), np.int64)
@@ -82,14 +76,12 @@ def _fill(
     by_node = {}
     is_least = False
     for name in names:
-        position = table.positions.get(name, NO_NODE)
-        if not _is_told_by_single_cards(times[table.rows_of(position)], request.cards):
+        mine = times[table.rows_of(table.positions.get(name, NO_NODE))]
+        if not _is_told_by_single_cards(mine, request.cards):
             return None
-        pods = _most_pods(times[table.rows_of(position)], request.cards)
-        limit = limits.get(name, pods)
-        is_least |= pods <= limit and bool(times[table.rows_of(position)].max(initial=0) >= _MOST_ROUNDS)
-        if min(pods, limit):
-            by_node[name] = min(pods, limit)
+        pods = _most_pods(mine, request.cards)
+        by_node[name] = min(pods, limits.get(name, pods))
+        is_least |= by_node[name] == pods and bool(mine.max(initial=0) >= _MOST_ROUNDS)
     return _sum_up(by_node, is_least=is_least)
 
 
@@ -107,7 +99,7 @@ def _is_told_by_single_cards(times: Ints, cards: int) -> bool:
 
 
 def _place(
-    pod_scheduler: PodScheduler, demands: Demands, names: list[str], limits: Mapping[str, int]
+    pod_scheduler: PodScheduler, demands: Demands, names: Sequence[str], limits: Mapping[str, int]
 ) -> Generator[None, None, Capacity]:
     """Place pods one after another, each where it would go beside those before it.
 
@@ -116,18 +108,18 @@ def _place(
     """
     nodes = names[:MOST_PLACED]
     trial = pod_scheduler.fork(nodes)
-    by_node: dict[str, int] = {}
+    by_node: Counter[str] = Counter()
     for number in range(MOST_PLACED):
         yield
-        open_nodes = [name for name in nodes if by_node.get(name, 0) < limits.get(name, MOST_PLACED)]
+        open_nodes = [name for name in nodes if by_node[name] < limits.get(name, MOST_PLACED)]
         decision = trial.decide(demands, open_nodes)
         if decision.node is None:
             return _sum_up(by_node, is_least=len(nodes) < len(names))
         trial.cluster_state.assume(imagine_placed(demands, decision, uid=f"imagined-{number}"))
-        by_node[decision.node] = by_node.get(decision.node, 0) + 1
+        by_node[decision.node] += 1
     return _sum_up(by_node, is_least=True)
 
 
 def _sum_up(by_node: Mapping[str, int], *, is_least: bool) -> Capacity:
-    order = sorted(by_node.items(), key=lambda item: (-item[1], item[0]))
+    order = sorted(((node, pods) for node, pods in by_node.items() if pods), key=lambda item: (-item[1], item[0]))
     return Capacity(sum(by_node.values()), is_least, tuple(order))

@@ -1,7 +1,6 @@
 """Pods of which single cards tell all: those fit on a node where enough cards serve them, one by one."""
 
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
-from gpuloom.engine.explanation.obstacle import in_order_of_placing
 from gpuloom.engine.request.demand import Demand
 from gpuloom.model.cards import UNDIVIDED
 from gpuloom.model.request import Request
@@ -13,8 +12,7 @@ def find_lone_request(scheduler: VendorScheduler, demand: Demand) -> Request | N
     None for others: of several containers, bound to a NUMA node, of a vendor that decides about cards together, or in
     a cluster with divided cards.
     """
-    places = in_order_of_placing(demand)
     divided = bool((scheduler.state.table.cards.division != UNDIVIDED).any())
-    if len(places) > 1 or divided or demand.preferences.numa_bind or scheduler.compiled.is_hooked:
+    if len(demand.requests) > 1 or divided or demand.preferences.numa_bind or scheduler.compiled.is_hooked:
         return None
-    return demand.containers[places[0]].request
+    return demand.placed_first

@@ -5,6 +5,7 @@ from enum import Enum
 from functools import lru_cache
 
 import msgspec
+from msgspec.structs import replace
 
 from gpuloom.engine.hostfit.requests import read_cpu_milli
 from gpuloom.engine.request.options import Options
@@ -143,6 +144,11 @@ class Demand(msgspec.Struct, frozen=True, gc=False):
         return ((at, one) for phase in phases for at, one in enumerate(containers) if one.phase is phase)
 
     @property
+    def requests(self) -> dict[int, Request]:
+        """What containers ask for by their places, in the order in which they get cards; without those that do not."""
+        return {at: one.request for at, one in self.in_order_of_placing if one.request is not None}
+
+    @property
     def placed_first(self) -> Request:
         """The request that is placed before all others: for it the cards as they are now are the whole truth.
 
@@ -151,15 +157,19 @@ class Demand(msgspec.Struct, frozen=True, gc=False):
         # Every decision asks, and nearly all pods have one container.
         if len(self.containers) == 1 and self.containers[0].request is not None:
             return self.containers[0].request
-        for _, container in self.in_order_of_placing:
-            if container.request is not None:
-                return container.request
+        for request in self.requests.values():
+            return request
         raise ValueError("the pod asks for no card")
 
     @property
     def first_turn(self) -> int:
         """Which container, in order of placing from 1, is the first that asks for cards."""
         return [container.request is not None for _, container in self.in_order_of_placing].index(True) + 1
+
+    def with_requests(self, requests: Mapping[int, Request]) -> "Demand":
+        """Return the same as if containers asked for this, by their places, and others for no card."""
+        containers = (ContainerDemand(one.name, one.phase, requests.get(at)) for at, one in enumerate(self.containers))
+        return replace(self, containers=tuple(containers))
 
 
 Demands = Mapping[str, Demand]
@@ -199,15 +209,15 @@ def read_demand(pod: Pod, profile: Profile, options: Options) -> Demand:
         for container, phase in zip(pod.all_containers, read_phases(pod), strict=True)
     )
     asks = any(container.request is not None for container in containers)
-    if asks:
-        _check_lengths(pod.annotations, profile.select)
+    annotations = pod.annotations if asks else {}
+    _check_lengths(annotations, profile.select)
     return Demand(
         uid=pod.metadata.uid,
         namespace=pod.namespace,
         name=pod.name,
         containers=containers,
-        selector=_read_selector(pod.annotations, profile.select) if asks else ANY_CARD,
-        preferences=_read_preferences(pod, profile.select, options, asks=asks),
+        selector=_read_selector(annotations, profile.select),
+        preferences=_read_preferences(pod, annotations, profile.select, options),
     )
 
 
@@ -224,11 +234,12 @@ def _check_lengths(annotations: Mapping[str, str], keys: SelectKeys) -> None:
             )
 
 
-def _read_preferences(pod: Pod, keys: SelectKeys, options: Options, *, asks: bool) -> PlacementPreferences:
-    annotations = pod.annotations if asks else {}
+def _read_preferences(
+    pod: Pod, annotations: Mapping[str, str], keys: SelectKeys, options: Options
+) -> PlacementPreferences:
     node_word = annotations.get(NODE_POLICY, options.node_policy)
     node_policy = read_node_policy(node_word, read_cpu_milli(pod) if looks_at_cpu(node_word) else 0)
-    numa_bind = _read_flag(annotations[keys.numa_bind]) if keys.numa_bind in annotations else False
+    numa_bind = _read_flag(annotations, keys.numa_bind) or False
     card_word = annotations.get(CARD_POLICY, imply_card_policy(node_word, options.card_policy))
     return PlacementPreferences(
         node_policy=node_policy,
@@ -239,9 +250,10 @@ def _read_preferences(pod: Pod, keys: SelectKeys, options: Options, *, asks: boo
     )
 
 
-def _read_flag(text: str) -> bool:
+def _read_flag(annotations: Mapping[str, str], key: str) -> bool | None:
+    """Read yes or no, which is no where it cannot be read; None when there is no annotation."""
     try:
-        return decode_bool(text)
+        return decode_bool(annotations[key]) if key in annotations else None
     except WireError:
         return False
 
@@ -286,7 +298,7 @@ def _read_selector(annotations: Mapping[str, str], keys: SelectKeys) -> CardSele
         nouse_uuids=frozenset(unwanted),
         mode=annotations.get(keys.mode) if keys.mode else None,
         tenancy=read_tenancy(annotations, keys),
-        link_aware=_read_flag(annotations[keys.link_aware]) if keys.link_aware in annotations else None,
+        link_aware=_read_flag(annotations, keys.link_aware),
     )
 
 

@@ -45,8 +45,10 @@ class ClusterState(ReservedState):
         for word, state in self._states.items():
             if word in there or state.remembers(nodes or ()):
                 fork._states[word] = fork._join(state.fork(nodes, books))
-        for node, words in words_of.items():
-            fork._set_words(node, words)
+        # All at once: there may be very many nodes, and few have cards of several vendors.
+        fork._words_of.update(words_of)
+        several = ((node, sorted(words)) for node, words in words_of.items() if len(words) > 1)
+        fork._peers.update((node, [fork._states[word].table for word in words]) for node, words in several)
         if self._late is not None:
             fork._late = dict(self._late)
         return fork

@@ -1,10 +1,9 @@
 """Explains a recorded Filter to a person: by the engine, or by what the answer alone says."""
 
 from collections.abc import Iterator
-from functools import partial
 
 from gpuloom.engine.explanation.cores import share_in_per_cent
-from gpuloom.engine.explanation.several import explain_all
+from gpuloom.engine.explanation.explain import explain
 from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.text import tell_cores, tell_explanation
 from gpuloom.engine.explanation.values import Explanation
@@ -63,20 +62,13 @@ class Explainer:
             demands = self._state.settings.read_demands(pod)
         except PolicyError:
             return None
-
         keeping = self._find_keeping(pod)
         barred = {
             node: who for node, who in keeping.items() if self._state.decider.keeps_room(demands, node, pod.priority)
         }
-
-        def scene_of(word: str) -> ExplanationScope:
-            vendor_scheduler = self._state.pod_scheduler.by_vendor[word]
-            tell_absence = partial(self._parts.nodes.explain_missing_cards, profile=vendor_scheduler.profile)
-            return ExplanationScope(
-                vendor_scheduler, names, barred, tell_absence=tell_absence, pod=pod, hopeless=frozenset(keeping)
-            )
-
-        return run_to_end(explain_all(self._state.pod_scheduler, demands, scene_of))
+        explain_absence = self._parts.nodes.explain_missing_cards
+        scope = ExplanationScope(names, barred, explain_absence, pod=pod, hopeless=frozenset(keeping))
+        return run_to_end(explain(self._state.pod_scheduler, demands, scope))
 
     def _find_keeping(self, pod: Pod) -> dict[str, str]:
         """Return the nodes that must keep others their room, and say for whom."""

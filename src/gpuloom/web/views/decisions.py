@@ -57,7 +57,7 @@ def view_decision(source: Source, decided: PastDecision, most_names: int = _MOST
         ranking=tuple(
             Ranked(node=node, score=round(score, 4)) for node, score in decision.fitting.best_first(most_names)
         ),
-        reasons=count_reasons(decision.refusals),
+        reasons=count_reasons(decision.refusals.values()),
         refused=group_refusals(decision.refusals, {}, most_names),
         unexplained=decision.candidates - len(decision.fitting) - len(decision.refusals),
     )

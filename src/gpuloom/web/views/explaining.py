@@ -1,15 +1,14 @@
 """Explanations of pods that are there, and of pods that could be."""
 
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection, Generator
 from itertools import chain
 from typing import Any
 
 import msgspec
 
-from gpuloom.engine.explanation.cores import share_in_per_cent
 from gpuloom.engine.explanation.depth import STANDARD, Depth
+from gpuloom.engine.explanation.explain import explain
 from gpuloom.engine.explanation.hosts import sum_up_hosts, tell_nodes, tell_one_of
-from gpuloom.engine.explanation.several import explain_all
 from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.summing import count_reasons
 from gpuloom.engine.explanation.text import tell_briefly
@@ -159,9 +158,11 @@ def _explain(
     barred |= dict.fromkeys(kept, KEPT)
     if (room := find_own_room(source, pod, demands)) and room not in barred:
         barred |= {name: ELSEWHERE for name in source.node_names() if name not in barred and name != room}
-    explanation = yield from explain_all(
-        source.pod_scheduler, demands, lambda word: _scene(source, pod, barred, word), depth
+    hopeless = source.state.nominations.nodes_kept_from(pod.metadata.uid, pod.priority)
+    scope = ExplanationScope(
+        source.node_names(), barred, source.parts.nodes.explain_missing_cards, pod=pod, hopeless=hopeless
     )
+    explanation = yield from explain(source.pod_scheduler, demands, scope, depth)
     if hosts is not None and explanation.held is None:
         cards = yield from judge_cards(source, demands)
         explanation = yield from _add_hosts(source, pod, explanation, hosts, cards, depth)
@@ -198,7 +199,7 @@ def _add_hosts(
     shortages = yield from hosts.find_shortages(source, cards.fitting)
     verdict = yield from hosts.sum_up(source, cards.fitting, shortages)
     if not verdict.with_cards:
-        return msgspec.structs.replace(explanation, host=verdict, reasons=count_reasons(cards.refusals))
+        return msgspec.structs.replace(explanation, host=verdict, reasons=count_reasons(cards.refusals.values()))
     if explanation.fitting:
         return msgspec.structs.replace(explanation, host=verdict)
     if verdict.taking:
@@ -252,20 +253,6 @@ def _find_kept(source: Source, pod: Pod, demands: Demands, barred: Collection[st
         return ()
     nodes = source.state.nominations.nodes_kept_from(pod.metadata.uid, pod.priority).difference(barred)
     return [node for node in nodes if source.decider.keeps_room(demands, node, pod.priority)]
-
-
-def _scene(source: Source, pod: Pod, barred: Mapping[str, str], word: str) -> ExplanationScope:
-    names = source.node_names()
-    profile = source.state.settings.catalog[word]
-    return ExplanationScope(
-        source.pod_scheduler.by_vendor[word],
-        names,
-        barred,
-        lambda name: source.parts.nodes.explain_missing_cards(name, profile),
-        lambda node, word, share: share_in_per_cent(source.state.cluster, node, word, share.uuid, share.cores),
-        pod=pod,
-        hopeless=source.state.nominations.nodes_kept_from(pod.metadata.uid, pod.priority),
-    )
 
 
 def fit_pod(

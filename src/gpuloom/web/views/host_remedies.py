@@ -5,8 +5,8 @@ from itertools import islice
 
 from gpuloom.engine.explanation.conditions import suggest_conditions
 from gpuloom.engine.explanation.hosts import Shortages, suggest_less
-from gpuloom.engine.explanation.leaving import tell_leaving
-from gpuloom.engine.explanation.values import PodName, Remedy
+from gpuloom.engine.explanation.leaving import suggest_leaving
+from gpuloom.engine.explanation.values import Remedy
 from gpuloom.web.views.hosts import CardsApart, Hosts
 from gpuloom.web.views.source import Source
 from gpuloom.wire.objects import Pod
@@ -34,5 +34,4 @@ def _suggest_leaving(source: Source, enough: Mapping[str, Sequence[str]]) -> Ite
     for node, uids in islice(enough.items(), _MOST_CLEARED):
         held = next(filter(None, map(ledger.find, uids)), None)
         if held is not None:
-            pods = (PodName(namespace=held.namespace, name=held.name),)
-            yield Remedy(change="pods", text=tell_leaving(pods, node), nodes=(node,), node_count=1, pods=pods)
+            yield suggest_leaving(node, [held])

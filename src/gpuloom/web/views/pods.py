@@ -4,10 +4,10 @@ from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 
 import msgspec
 
+from gpuloom.engine.explanation.headline import tell_asks, tell_nowhere
 from gpuloom.engine.explanation.hosts import tell_taking
 from gpuloom.engine.explanation.limits import find_limits
-from gpuloom.engine.explanation.study import tell_asks, tell_nowhere
-from gpuloom.engine.explanation.summing import Tally
+from gpuloom.engine.explanation.summing import count_in_steps
 from gpuloom.engine.explanation.values import HostVerdict, PodName, ReasonCount
 from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.scoring.weights import PolicyError
@@ -170,9 +170,7 @@ def _ask(
             return f"fits on {decision.node}", True, (), verdict
         refusals = decision.refusals
         yield
-    tally = Tally()
-    yield from tally.add_all(refusals)
-    reasons = tally.counts()
+    reasons = yield from count_in_steps(refusals.values())
     told = [tell_taking(verdict), ", ".join(f"{count.nodes:,} {count.reason}" for count in reasons)]
     told = told if cards.fitting else told[::-1]
     told += hosts.tell_kept()

@@ -1,0 +1,60 @@
+"""What a pod asks for, and in one line on how many nodes it fits and which is the best of them."""
+
+from gpuloom.engine.explanation.cores import count_asked, unit_of_cores
+from gpuloom.engine.explanation.values import ContainerRequest
+from gpuloom.engine.request.demand import ContainerDemand, Demand, PlacementPreferences
+from gpuloom.engine.scoring.fragmentation_policy import FragmentationPolicy
+from gpuloom.engine.scoring.ranking import Ranking
+from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
+from gpuloom.vendors.profile import Profile
+
+
+def tell_outlook(best: str | None, ranking: Ranking, candidates: int, preferences: PlacementPreferences) -> str:
+    """Say in one line on how many nodes a pod fits, and on which best."""
+    fitting = len(ranking)
+    nodes = f"{candidates:,} nodes"
+    if best is None:
+        return tell_nowhere(candidates)
+    if candidates == 1:
+        return f"fits on the only node, {best}"
+    if fitting == 1:
+        return f"fits on 1 of {nodes}: {best}"
+    if isinstance(preferences.node_policy, FragmentationPolicy):
+        return f"fits on {fitting:,} of {nodes}; {tell_stranding(best, ranking)} ({preferences.node_word})"
+    superlative = preferences.node_policy.best
+    return f"fits on {fitting:,} of {nodes}; {best} is the {superlative} of them ({preferences.node_word})"
+
+
+def tell_nowhere(candidates: int) -> str:
+    """Say that a pod fits on none of so many nodes."""
+    return "does not fit on the only node" if candidates == 1 else f"fits on none of {candidates:,} nodes"
+
+
+def tell_stranding(best: str, ranking: Ranking) -> str:
+    """Say why the policy ``fragmentation`` takes a node rather than the next."""
+    (_, first), (_, second) = ranking.best_first(2)
+    if first == second:
+        return f"on {best}, the first named, as little is stranded as on the next"
+    return f"on {best} {first - second:.2f} cards less are stranded than on the next"
+
+
+def tell_asks(demand: Demand, profile: Profile) -> list[ContainerRequest]:
+    """Return what the containers ask of a vendor, in the order of the device lists."""
+    return [
+        _ask(container, container.request, profile) for container in demand.containers if container.request is not None
+    ]
+
+
+def _ask(container: ContainerDemand, request: Request, profile: Profile) -> ContainerRequest:
+    counts = unit_of_cores(profile) == "core"
+    percentage = 0 if request.memory_percentage == PERCENTAGE_NOT_SET else request.memory_percentage
+    return ContainerRequest(
+        container=container.name,
+        phase=container.phase.value,
+        vendor=request.vendor,
+        cards=request.cards,
+        memory_mib=request.memory_mib,
+        memory_percentage=0 if request.memory_mib else percentage,
+        cores=0 if counts else count_asked(profile, request),
+        core_count=request.cores if counts else 0,
+    )
