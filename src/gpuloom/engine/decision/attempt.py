@@ -129,7 +129,7 @@ class SchedulingAttempt:
         takes = np.zeros(len(self.table.names), bool)
         takes[known] = ~refused & (placements.answers[known] == TAKES)
         nodes = slice(len(self.table.names))
-        ranks = results.rank_placed(self._node_scores(placements), nodes)
+        ranks = results.rank_placed(self.table, self._node_scores(placements), nodes)
         return Assessment(self.table, results, takes, ranks, self.demand.first_turn, placements)
 
     def search(self, names: NodeNames) -> Decision | None:
@@ -206,7 +206,7 @@ class SchedulingAttempt:
         scores = self._node_scores(placements)[known]
         refused |= placements.answers[known] == REFUSES
         ranks = np.full(len(self.table.names), UNFIT)
-        ranks[known] = np.where(refused, UNFIT, self._filter().rank_placed(scores, known))
+        ranks[known] = np.where(refused, UNFIT, self._filter().rank_placed(self.table, scores, known))
         return ranks
 
     def _choose(self, decision: Decision, find: Callable[[], int | None], exclude: Callable[[int], None]) -> None:

@@ -78,8 +78,7 @@ class VendorIntersection:
         return np.where(takes, total, UNFIT).astype(np.float32)
 
     def _rank_in_common(self, one: Assessment) -> Points:
-        """Return what the ranks of one node by several vendors' cards have in common, from HAMi's score alone."""
-        ranks: Points = self._policy.rank(one.table.node_scores.astype(np.float64))
+        ranks: Points = self._policy.rank_in_common(one.table.node_scores.astype(np.float64))
         return ranks
 
     def _refuse(self, names: Sequence[str]) -> dict[str, Refusal]:

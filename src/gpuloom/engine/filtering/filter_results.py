@@ -29,6 +29,7 @@ from gpuloom.engine.filtering.rules import (
     select_applicable,
 )
 from gpuloom.engine.scoring.card_order import SortKey, sort_key
+from gpuloom.engine.scoring.policy import NodesToRank
 from gpuloom.engine.scoring.ranking import UNFIT
 from gpuloom.engine.scoring.weights import Weights
 from gpuloom.engine.state.bounded_dict import BoundedDict
@@ -189,7 +190,7 @@ class FilterResults:
         self.fitting = table.add_up(self.column == 0, np.int32)
         scores = table.node_scores[nodes]
         enough = self.fitting >= self.equivalence_class.request.cards
-        self.ranks = np.where(enough, self.rank_nodes(scores), UNFIT)
+        self.ranks = np.where(enough, self.rank_nodes(table, scores, nodes), UNFIT)
 
     def _filter_node(self, table: CardTable, position: int) -> None:
         rows, cards, fitting = table.rows_of(position), table.cards_of(position), self.fitting.item(position)
@@ -205,19 +206,20 @@ class FilterResults:
         self.fitting[position] = fitting
         enough = fitting >= self.equivalence_class.request.cards
         score = table.node_scores[position]
-        self.ranks[position] = self.rank_nodes(score) if enough else UNFIT
+        self.ranks[position] = self.rank_nodes(table, score, position) if enough else UNFIT
         self.refits += 1
         self._refusals.by_node.pop(position, None)
 
-    def rank_nodes(self, scores: Any) -> Any:
+    def rank_nodes(self, table: CardTable, scores: Any, which: int | slice | Ints) -> Any:
         """Return the ranks of nodes by the policy, from their scores with what the vendor adds."""
-        return self.equivalence_class.node_policy.rank(scores)
+        nodes = NodesToRank(table.cards, table.starts, table.ends, which, self._required, self.column)
+        return self.equivalence_class.node_policy.rank(scores, nodes)
 
-    def rank_placed(self, scores: Any, which: slice | Ints) -> Any:
+    def rank_placed(self, table: CardTable, scores: Any, which: slice | Ints) -> Any:
         """Return the ranks of nodes on which the pod is placed, from their scores with what the vendor adds."""
         if self.ranks_by_fragmentation is not None:
             return self.ranks_by_fragmentation.ranks_of(which)
-        return self.rank_nodes(scores)
+        return self.rank_nodes(table, scores, which)
 
     def cheapest_cards(self, position: int) -> list[int]:
         """Return which of a node's cards are to be taken where its rank follows from them, none if it does not."""

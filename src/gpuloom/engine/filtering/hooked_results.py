@@ -103,7 +103,7 @@ class HookedResults(FilterResults):
         self.column[table.rows_of(position)] = answer.column
         self.fitting[position] = answer.fitting
         score = np.float32(table.node_scores[position] + answer.extra)
-        self.ranks[position] = self.rank_nodes(score) if answer.given else UNFIT
+        self.ranks[position] = self.rank_nodes(table, score, position) if answer.given else UNFIT
         self._chosen_cards[position] = answer.given
         self.refits += 1
         self._refusals.by_node.pop(position, None)
@@ -139,7 +139,7 @@ class HookedResults(FilterResults):
         columns, extra = self._choose(self._make_matrix(table, positions))
         scores = (table.node_scores[positions] + extra).astype(np.float32)
         served = (columns != NO_CARD).any(axis=1)
-        return np.where(served, self.rank_nodes(scores), UNFIT)
+        return np.where(served, self.rank_nodes(table, scores, positions), UNFIT)
 
     def _choose(self, matrix: CardMatrix) -> tuple[Ints, Points]:
         """Choose cards on every node and say what that adds to the node's score."""

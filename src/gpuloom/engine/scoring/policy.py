@@ -7,10 +7,30 @@ from typing import Any
 import msgspec
 
 from gpuloom.engine.scoring.card_order import CardOrder, DeviceSort, SortKey
+from gpuloom.model.cards import Cards, Ints, RuleCodes
+from gpuloom.model.request_columns import RequestColumns
+
+
+@dataclass(frozen=True, slots=True)
+class NodesToRank:
+    """Nodes before a policy, with all that their rank may depend on.
+
+    cards     of all nodes; rows ``starts`` to ``ends`` are those of a node, by position
+    which     positions of the nodes to rank: one, a slice or a column
+    required  what the request needs of each card
+    codes     by row, 0 for a card that can serve it
+    """
+
+    cards: Cards
+    starts: Ints
+    ends: Ints
+    which: int | slice | Ints
+    required: RequestColumns
+    codes: RuleCodes
 
 
 class NodePolicy(msgspec.Struct, frozen=True, gc=False):
-    """Ranks nodes that fit.
+    """Ranks nodes that fit: by HAMi's score, unless a policy of a class of its own looks at the nodes.
 
     A policy has no state: ranks follow from the nodes and the request, and are remembered by equivalence class until a
     node changes.
@@ -25,8 +45,12 @@ class NodePolicy(msgspec.Struct, frozen=True, gc=False):
     sign: int
     shown: float
 
-    def rank(self, scores: Any) -> Any:
-        """Return one number a node, the larger the better. ``scores`` are HAMi's, with what vendors add or without."""
+    def rank(self, scores: Any, _nodes: NodesToRank) -> Any:
+        """Return one number a node, the larger the better. ``scores`` are HAMi's, with what the vendor adds."""
+        return self.rank_in_common(scores)
+
+    def rank_in_common(self, scores: Any) -> Any:
+        """Return what the ranks of one node by several vendors' cards have in common, from HAMi's score alone."""
         return scores * self.sign
 
     def show(self, ranks: Any) -> Any:

@@ -98,7 +98,7 @@ class EnginePolicy:
     def _choose_by_score(self, nodes: Ints) -> Choice:
         """Choose for a pod without GPUs, about which a scheduler extender is not asked: by what nodes hold."""
         scores = self._state[VENDOR].table.node_scores[self._positions[nodes]]
-        ranks = read_node_policy(self._options.node_policy).rank(scores)
+        ranks = read_node_policy(self._options.node_policy).rank_in_common(scores)
         return Choice(int(nodes[np.argmax(ranks)]), ())
 
     def _read_demand(self, shape: TraceShape) -> Demand:
