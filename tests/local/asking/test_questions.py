@@ -281,6 +281,7 @@ async def test_quota_tells_what_is_held(stage: Stage) -> None:
         "6,000",
         "none",
         "<none>",
+        "MiB",
     ]
 
 
