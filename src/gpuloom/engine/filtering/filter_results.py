@@ -200,8 +200,9 @@ class FilterResults:
             row, code = rows.start + at, filter_card(cards[at], requirements[at], self._asked)
             if self._static is not None:
                 code = first_rejection_of_card(self._static.item(row), code)
-            fitting += (code == 0) - (self.column.item(row) == 0)
-            self.column[row] = code
+            if code != (before := self.column.item(row)):
+                self.column[row] = code
+                fitting += (code == 0) - (before == 0)
         self.looks += len(changed)
         self.fitting[position] = fitting
         enough = fitting >= self.equivalence_class.request.cards

@@ -47,11 +47,11 @@ class NodePolicy(msgspec.Struct, frozen=True, gc=False):
 
     def rank(self, scores: Any, _nodes: NodesToRank) -> Any:
         """Return one number a node, the larger the better. ``scores`` are HAMi's, with what the vendor adds."""
-        return self.rank_in_common(scores)
+        return scores if self.sign == 1 else scores * self.sign
 
     def rank_in_common(self, scores: Any) -> Any:
         """Return what the ranks of one node by several vendors' cards have in common, from HAMi's score alone."""
-        return scores * self.sign
+        return scores if self.sign == 1 else scores * self.sign
 
     def show(self, ranks: Any) -> Any:
         """Return the scores that HAMi's texts show for these ranks."""
