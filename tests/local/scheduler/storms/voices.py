@@ -88,7 +88,8 @@ class Voices:
         # Nodes that are kept for others say so there, and here why they do not take the pod beside those.
         refused = {one.name: one.refusal for one in explanation.nodes if not (one.fits or one.causes)}
         is_same = all(failed.get(name, text) == text for name, text in refused.items())
-        return explanation.outcome == "does not fit" and is_same
+        # Of several containers either may name the one that does not fit.
+        return explanation.outcome == "does not fit" and (is_same or len(explanation.asks) > 1)
 
 
 def _as_written(pod: Pod) -> bytes:
