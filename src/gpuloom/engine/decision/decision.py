@@ -1,7 +1,8 @@
 """What was decided for one pod."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+
+import msgspec
 
 from gpuloom.engine.scoring.ranking import Ranking
 from gpuloom.engine.state.ledger import NOTHING_ELSE
@@ -10,8 +11,7 @@ from gpuloom.model.refusal import Refusal
 from gpuloom.model.share import PodShares
 
 
-@dataclass(slots=True)
-class Decision:
+class Decision(msgspec.Struct):
     """What was decided for one pod, over the cards of one vendor or of several.
 
     ranked      the candidates by score, or what ranks them when somebody wants to know: an answer names one node only
@@ -26,10 +26,10 @@ class Decision:
 
     ranked: Ranking | Callable[[], Ranking]
     node: str | None = None
-    shares: PodShares = field(default_factory=dict)
+    shares: PodShares = msgspec.field(default_factory=dict)
     instances: tuple[MigAllocation, ...] = ()
-    refusals: dict[str, Refusal] = field(default_factory=dict)
-    extras: Mapping[str, str] = field(default_factory=lambda: NOTHING_ELSE)
+    refusals: dict[str, Refusal] = msgspec.field(default_factory=dict)
+    extras: Mapping[str, str] = NOTHING_ELSE
     rest: Callable[["Decision"], Iterator[None]] | None = None
 
     @property

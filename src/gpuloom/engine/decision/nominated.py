@@ -6,7 +6,7 @@ a node, the node is asked again on a fork in which the nominated pods are placed
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -147,7 +147,9 @@ class NominationScheduler:
             node = decision.node
             placed = kept[node].decide(demands, asked)
             if placed.node is not None:
-                return replace(decision, shares=placed.shares, instances=placed.instances, extras=placed.extras)
+                return msgspec.structs.replace(
+                    decision, shares=placed.shares, instances=placed.instances, extras=placed.extras
+                )
             closed = {**closed, node: placed.refusals[node]}
             decision.abandon()
             decision = self.pod_scheduler.decide_among(demands, names, most_tries=most_tries, closed=closed)
