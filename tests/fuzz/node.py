@@ -10,7 +10,7 @@ import msgspec
 from fuzz.seeds import dump
 from fuzz.target import Target
 
-from gpuloom.node.claim import AllocateCall, check_call, check_owner, choose_candidate
+from gpuloom.node.asking_pod import AllocateCall, check_call, check_owner, choose_candidate
 from gpuloom.node.errors import AllocationError
 from gpuloom.node.monitor.errors import RegionError
 from gpuloom.node.monitor.layouts import LAYOUTS, MAGIC, Layout

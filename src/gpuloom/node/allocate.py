@@ -15,8 +15,8 @@ from gpuloom.kube.client import KubeClient
 from gpuloom.kube.errors import ApiError
 from gpuloom.model.card import Card
 from gpuloom.model.mig import MigRuntime
+from gpuloom.node.asking_pod import has_nothing_yet, is_served_beside
 from gpuloom.node.cdi import write_specs
-from gpuloom.node.claim import has_nothing_yet, is_served_beside
 from gpuloom.node.clock import Sleep
 from gpuloom.node.errors import AllocationError, NodeError, NoRoomError
 from gpuloom.node.finding import FoundPod, PodFinder

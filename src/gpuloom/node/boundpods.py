@@ -7,7 +7,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from gpuloom.kube.resources import FULL_PODS, Resource
-from gpuloom.node.claim import lists_beside
+from gpuloom.node.asking_pod import lists_beside
 from gpuloom.node.replicas import is_instance_resource
 from gpuloom.node.response import disables_control
 from gpuloom.wire import keys

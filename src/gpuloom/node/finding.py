@@ -1,7 +1,7 @@
 """Find the pod that an Allocate call is for: ask the API server and the kubelet, and wait while it is not clear.
 
-:mod:`gpuloom.node.claim` decides by their answers. Where a watch shows the pods, they are not asked for: then the pod
-is confirmed after its grant was written.
+:mod:`gpuloom.node.asking_pod` decides by their answers. Where a watch shows the pods, they are not asked for: then the
+pod is confirmed after its grant was written.
 """
 
 import asyncio
@@ -15,8 +15,8 @@ import structlog
 from gpuloom.kube.client import KubeClient
 from gpuloom.kube.errors import ApiError, NotFoundError
 from gpuloom.kube.resources import FULL_PODS, NODES
+from gpuloom.node.asking_pod import AllocateCall, check_call, check_owner, choose_candidate, find_readers, find_told
 from gpuloom.node.boundpods import bound_pods
-from gpuloom.node.claim import AllocateCall, check_call, check_owner, choose_candidate, find_readers, find_told
 from gpuloom.node.clock import Sleep
 from gpuloom.node.errors import AllocationError, KubeletError, UnclearError
 from gpuloom.node.knownpods import Book

@@ -43,7 +43,7 @@ async def test_ctr_is_asked_about_the_namespace_of_the_self_test_alone(machine, 
     assert (tmp_path / "calls").read_text() == expected
 
 
-async def find_obstacle():
+async def find_unfit_container():
     with pytest.raises(NoContainersError) as failed:
         await find_containerd("auto")
     assert len(str(failed.value).splitlines()) == 1
@@ -52,19 +52,19 @@ async def find_obstacle():
 
 async def test_another_user_than_root_starts_no_containers(machine, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert await find_obstacle() == "only root may start containers, and this user is another"
+    assert await find_unfit_container() == "only root may start containers, and this user is another"
 
 
 async def test_no_socket_is_said_with_where_it_was_looked_for(machine, monkeypatch, tmp_path):
     monkeypatch.setattr(containerd, "SOCKETS", (tmp_path / "a", tmp_path))
-    assert await find_obstacle() == f"there is no containerd at {tmp_path / 'a'} or {tmp_path}"
+    assert await find_unfit_container() == f"there is no containerd at {tmp_path / 'a'} or {tmp_path}"
 
 
 @pytest.mark.parametrize(("program", "said"), [("ctr", "comes with containerd"), ("nvidia-ctk", "describes cards")])
 async def test_a_program_that_is_missing_is_named(machine, monkeypatch, program, said):
     monkeypatch.setenv("PATH", str(machine.programs))
     (machine.programs / program).unlink()
-    assert (await find_obstacle()).startswith(f"{program} is not in the PATH, which {said}")
+    assert (await find_unfit_container()).startswith(f"{program} is not in the PATH, which {said}")
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ async def test_a_program_that_is_missing_is_named(machine, monkeypatch, program,
 )
 async def test_a_containerd_that_does_not_answer_is_not_taken(machine, answer, said):
     machine.write_program("ctr", answer)
-    assert (await find_obstacle()).endswith(said)
+    assert (await find_unfit_container()).endswith(said)
 
 
 def test_the_version_is_the_daemons():

@@ -5,8 +5,8 @@ from collections.abc import Generator
 import msgspec
 
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
+from gpuloom.engine.explanation.card_remedies import find_remedies
 from gpuloom.engine.explanation.depth import STANDARD, Depth
-from gpuloom.engine.explanation.remedies import find_remedies
 from gpuloom.engine.explanation.study import ExplanationScope, begin_study
 from gpuloom.engine.explanation.values import Explanation, NodeVerdict
 from gpuloom.engine.request.demand import Demands

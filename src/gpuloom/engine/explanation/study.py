@@ -14,10 +14,10 @@ from gpuloom.engine.explanation.details import detail_node
 from gpuloom.engine.explanation.headline import tell_asks, tell_outlook
 from gpuloom.engine.explanation.limits import tell_limits
 from gpuloom.engine.explanation.node_fork import Question
-from gpuloom.engine.explanation.obstacle import find_obstacle
 from gpuloom.engine.explanation.rule_matrix import RuleMatrix, make_rule_matrix
 from gpuloom.engine.explanation.several import NOT_TOGETHER, tell_vendor_alone, tell_vendor_held
 from gpuloom.engine.explanation.summing import count_reasons, group_nodes, group_refusals
+from gpuloom.engine.explanation.unfit_container import find_unfit_container
 from gpuloom.engine.explanation.values import (
     Explanation,
     Given,
@@ -150,7 +150,7 @@ class Study:
         matrix = self.matrix
         is_refused = name in self.answer.refusals and name in matrix.table.positions
         if is_refused and len(self.demand.requests) > 1:
-            matrix = find_obstacle(self.scheduler, name, self.demand, self.headroom) or matrix
+            matrix = find_unfit_container(self.scheduler, name, self.demand, self.headroom) or matrix
         why = (causes[name],) if name in causes else ()
         chosen = self.shares if name == self.node else ()
         refusal = self.answer.refusals.get(name)

@@ -1,6 +1,6 @@
 """Who holds what: reservations, and the only ways in which they change.
 
-    (none) --assume--> assumed --confirm--> confirmed
+    (none) --assume--> assumed --confirm--> confirmed <--assume-- (none): the watch shows a bound pod
                ^           |                    |
                |           +------ forget ------+--> (none)
                +-- assume again: superseded, with a new number

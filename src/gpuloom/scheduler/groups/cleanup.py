@@ -73,6 +73,7 @@ class GroupCleanup:
 
 
 def _has_failed(attempt: GroupAttempt, pod: HostPod, held: Reservation, now: float) -> bool:
+    """Tell whether a member's group could not be placed as a whole, so that what it holds is given back."""
     if attempt.is_binding or held.uid in attempt.called or not pod.is_unschedulable:
         return False
     # kube-scheduler names the node before it waits for volumes or claims, and takes the name back when it gives up.

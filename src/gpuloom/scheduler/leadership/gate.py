@@ -189,11 +189,13 @@ class LeadershipGate:
             self.state.charge.obstacle = ""
 
     def _step_up(self, term: Term, now: float) -> None:
+        """Begin a term; nothing is decided before the lists show what the leader before has written."""
         _log.info(
             "leading, and waiting for what the leader before has written",
             holder=term.holder,
             transitions=term.transitions,
         )
+        # What an earlier term decided is over; nothing stands in the way of this one but the lists.
         self._step_down("")
         # Who schedules anew tries all pods anew. In the same term, after a doubt, nobody does.
         self.state.waiting.clear()
@@ -201,6 +203,7 @@ class LeadershipGate:
         self._has_to_list, self.awaits_lists = True, False
 
     def _step_down(self, obstacle: str) -> None:
+        """Decide and write nothing from now on, and end what was decided and not sent; ``obstacle`` says why."""
         if obstacle == self.state.charge.obstacle and self.state.charge.since is None:
             return
         if obstacle:

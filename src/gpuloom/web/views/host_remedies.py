@@ -3,9 +3,9 @@
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from itertools import islice
 
-from gpuloom.engine.explanation.conditions import suggest_conditions
 from gpuloom.engine.explanation.hosts import Shortages, suggest_less
 from gpuloom.engine.explanation.leaving import suggest_leaving
+from gpuloom.engine.explanation.node_remedies import suggest_node_remedies
 from gpuloom.engine.explanation.values import Remedy
 from gpuloom.web.views.hosts import CardsApart, Hosts
 from gpuloom.web.views.source import Source
@@ -24,7 +24,7 @@ def find_host_remedies(
     obstacles = yield from hosts.find_obstacles(source, names)
     nodes = source.state.shown.nodes
     labels_of = {name: nodes[name].labels for name in obstacles if name in nodes}
-    remedies = (*suggest_conditions(obstacles, labels_of), *suggest_less(short))
+    remedies = (*suggest_node_remedies(obstacles, labels_of), *suggest_less(short))
     return (*remedies, *_suggest_leaving(source, (yield from hosts.find_enough(source, short))))
 
 

@@ -176,6 +176,7 @@ class NodeLocks:
             del self._queues[key]
 
     async def _acquire(self, queue: LockQueue, ticket: LockTicket) -> None:
+        """Wait until the ticket is first in the queue and the node is free, then take both."""
         deadline = self.clocks.monotonic() + self.settings.node_lock_retry_timeout_s
         with queue.line_up(ticket):
             while True:
@@ -234,6 +235,7 @@ class NodeLocks:
             return False
 
     async def _lock_if_free(self, queue: LockQueue, ticket: LockTicket) -> bool:
+        """Set the lock unless another has it; tell whether it is ours now."""
         if queue.node is None:
             queue.apply(await self._read(ticket.node))
         seen = queue.value
@@ -266,6 +268,7 @@ class NodeLocks:
         return blocker is not None and blocker.uid != ticket.uid
 
     async def _write_lock(self, queue: LockQueue, node: Node, ticket: LockTicket) -> bool:
+        """Write the lock on the node as it was read; tell whether it is ours now."""
         now = self.clocks.now()
         value = encode_lock(
             NodeLock(now, ticket.namespace, ticket.name) if ticket.rules.names_holder else NodeLock(now)

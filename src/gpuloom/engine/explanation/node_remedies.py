@@ -12,7 +12,7 @@ _MOST_KINDS = 3
 """So many different sets of taints are named."""
 
 
-def suggest_conditions(obstacles: Mapping[str, Obstacles], labels_of: Mapping[str, Labels]) -> Iterator[Remedy]:
+def suggest_node_remedies(obstacles: Mapping[str, Obstacles], labels_of: Mapping[str, Labels]) -> Iterator[Remedy]:
     """Say what to change of a node or of the pod; several things only where one is never enough.
 
     obstacles  all that keeps the pod from a node, by node

@@ -19,7 +19,9 @@ from gpuloom.model.share import ContainerShares
 from gpuloom.model.uuids import card_id
 
 
-def find_obstacle(scheduler: VendorScheduler, name: str, demand: Demand, headroom: Headroom) -> RuleMatrix | None:
+def find_unfit_container(
+    scheduler: VendorScheduler, name: str, demand: Demand, headroom: Headroom
+) -> RuleMatrix | None:
     """Find the first container that does not fit on a node beside those placed before it, and its view of the cards.
 
     None where every container fits. Only of use where several containers ask for cards.

@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from gpuloom.node.claim import (
+from gpuloom.node.asking_pod import (
     AllocateCall,
     check_call,
     check_owner,
