@@ -135,12 +135,15 @@ def test_the_pods_that_are_named_are_in_the_way(engine: Engine, asked: Pod) -> N
 
 @given(clusters(), st.builds(lambda gpu, mib: pod(gpu=gpu, gpumem=mib), st.integers(1, 3), st.integers(1, 9000)))
 def test_so_much_more_memory_is_what_was_missing(engine: Engine, asked: Pod) -> None:
+    wanted = int(asked.containers[0].limits["nvidia.com/gpumem"])
     for remedy in [one for one in ask(engine, asked).remedies if one.change == "memory"]:
         (node, *_), by = remedy.nodes, remedy.amount
         before = engine.cluster.table.registered(node)
         assert before is not None
         for more, fits in ((by, True), (by - 1, False)):
-            engine.cluster.register(node, NodeCards(tuple(grow(one, more) for one in before.cards)))
+            # No more than all of a card can be free.
+            cards = (grow(one, more) if one.memory_mib >= wanted else one for one in before.cards)
+            engine.cluster.register(node, NodeCards(tuple(cards)))
             assert (engine.decide(asked, node).node is not None) is fits
         engine.cluster.register(node, before)
 
