@@ -94,6 +94,17 @@ async def test_a_replay_tells_cores_in_per_cent_that_are_units_or_masks(
     assert told in explainer.describe(answer)[2]
 
 
+async def test_a_metax_card_that_is_not_healthy_is_what_is_told_and_no_pod_is_asked_to_leave_it() -> None:
+    profile = CATALOG["Metax-SGPU"]
+    node = describe_node(profile)
+    cards = node["metadata"]["annotations"]
+    cards["metax-tech.com/node-gpu-devices"] = cards["metax-tech.com/node-gpu-devices"].replace("true", "false")
+    player = await start(profile, [node])
+    pod = decode_pod(msgspec.json.encode(describe_pod(plain(profile))))
+    said = run_to_end(explain_pod(Source(player.process.parts), EVERYTHING, pod))
+    assert [one.text for one in said.remedies] == ["fits if card Metax-SGPU-0 of node1 were healthy"]
+
+
 MOST_CARDS = re.compile(r"would fit on (\S+)(?: or 1 other)? with (\d+) cards? at most")
 
 

@@ -40,7 +40,13 @@ RULES: Mapping[str, Rule] = MappingProxyType(
             adoption=Adoption.ASKED,
             change=NeededChange.HEALTHY,
         ),
-        "unhealthy": Rule(Reason.CARD_UNHEALTHY, rules.unhealthy, depends_on=DependsOn.CARD),
+        "unhealthy": Rule(
+            Reason.CARD_UNHEALTHY,
+            rules.unhealthy,
+            depends_on=DependsOn.CARD,
+            outlasts_pods=True,
+            change=NeededChange.HEALTHY,
+        ),
         "cordon": Rule(
             Reason.CARD_CORDONED,
             rules.cordoned,
