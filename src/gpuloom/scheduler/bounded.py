@@ -7,7 +7,7 @@ _V = TypeVar("_V")
 
 
 class Bounded(dict[_K, _V]):
-    """A dictionary in the order of its last changes; beyond ``most`` entries the oldest go."""
+    """A dictionary in the order of its last changes; beyond ``most`` entries the oldest go, one by one."""
 
     def __init__(self, most: int) -> None:
         super().__init__()

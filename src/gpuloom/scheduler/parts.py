@@ -155,6 +155,7 @@ class Parts:
         )
 
     def _note_listed(self) -> None:
+        """Tell the gate, which is made later: it lets the informers list anew."""
         self.gate.note_listed()
 
     def _make_leadership(self) -> None:

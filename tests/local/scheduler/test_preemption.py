@@ -327,23 +327,8 @@ async def test_without_the_right_to_evict_the_pod_waits_and_its_nomination_ends(
     await leaves_nobody(site, low)
 
 
-async def test_nobody_more_is_evicted_for_a_pod_that_found_room_meanwhile(site: Site) -> None:
-    holders = [await run(site, f"low-{number}", 3000, 1) for number in range(3)]
-    site.fail("POST", "/eviction", status=503, times=1)
-    high = await submit(site, "high", 6000, 10)
-    await make_room(site, high, "n1")
-    nomination = site.process.state.nominations.find(high.metadata.uid)
-    assert nomination is not None
-    last = next(one for one in holders if one.metadata.uid in nomination.victims)
-    for other in holders:
-        if other is not last:
-            await site.remove(other)
-    assert await site.choose(high, "n1") == "n1"
-    await site.clock.advance(30)
-    assert not site.process.state.shown.is_leaving(last.metadata.uid)
-
-
-async def test_who_was_not_asked_to_leave_is_when_the_room_that_was_found_meanwhile_is_lost_again(site: Site) -> None:
+async def find_room_before_all_were_asked(site: Site) -> tuple[Pod, Pod]:
+    """Return a pod that found room when others left by themselves, and a victim that was not asked to leave yet."""
     holders = [await run(site, f"low-{number}", 3000, 1) for number in range(3)]
     site.fail("POST", "/eviction", status=503, times=1)
     high = await submit(site, "high", 6000, 10)
@@ -355,6 +340,17 @@ async def test_who_was_not_asked_to_leave_is_when_the_room_that_was_found_meanwh
         if other is not last:
             await site.remove(other)
     assert await site.choose(high) == "n1"
+    return high, last
+
+
+async def test_nobody_more_is_evicted_for_a_pod_that_found_room_meanwhile(site: Site) -> None:
+    _, last = await find_room_before_all_were_asked(site)
+    await site.clock.advance(30)
+    assert not site.process.state.shown.is_leaving(last.metadata.uid)
+
+
+async def test_who_was_not_asked_to_leave_is_when_the_room_that_was_found_meanwhile_is_lost_again(site: Site) -> None:
+    high, last = await find_room_before_all_were_asked(site)
     await site.clock.advance(1)
     site.fail("POST", "/pods/high/binding", status=403)
     assert await site.bind(high) != ""

@@ -134,7 +134,7 @@ class SchedulingAttempt:
 
     def search(self, names: NodeNames) -> Decision | None:
         """Answer by looking for the best nodes among the names; None where the names must be read for the answer."""
-        # Asked for when others may have changed them.
+        # The ranking is asked for later, when others may have changed the ranks.
         ranks = self._rank().copy()
         decision = Decision(partial(self._rank_among, names, ranks, self.table.names), refusals=self._refusals)
         self._choose(decision, partial(find_best, names, self.table, ranks), partial(_exclude_from, ranks))
