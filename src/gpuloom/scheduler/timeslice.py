@@ -11,16 +11,19 @@ _T = TypeVar("_T")
 
 SLICE_S = 0.0005
 """So long calls may have to wait for work that is not theirs."""
+SHORT_S = 0.0002
+"""The same for work that goes on as long as pods wait: many of their calls would come upon it."""
 TURNS = 3
 """So many turns of the loop a call takes from its first byte to its answer: one that comes during a slice is answered
 before the next."""
 
 
 class TimeSlice:
-    """Says when it is time to let others run."""
+    """Says when it is time to let others run, each time after so many seconds, those of a slice if none are said."""
 
-    def __init__(self) -> None:
-        self._until_s = time.perf_counter() + SLICE_S
+    def __init__(self, length_s: float | None = None) -> None:
+        self._length_s = SLICE_S if length_s is None else length_s
+        self._until_s = time.perf_counter() + self._length_s
 
     @property
     def is_over(self) -> bool:
@@ -36,7 +39,7 @@ class TimeSlice:
         """Let others run, and begin the next slice: before a step that takes about as long as a slice."""
         for _ in range(TURNS):
             await asyncio.sleep(0)
-        self._until_s = time.perf_counter() + SLICE_S
+        self._until_s = time.perf_counter() + self._length_s
 
     async def finish(self, steps: Generator[object, None, _T]) -> _T:
         """Take all steps, letting others run between them, and return their result."""

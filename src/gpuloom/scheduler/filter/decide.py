@@ -19,7 +19,7 @@ from gpuloom.engine.decision.offer import NodeOffer
 from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.allocations import reserve
-from gpuloom.engine.state.ledger import ReservationStatus
+from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.kube import EventRecorder
 from gpuloom.kube.podevents import record
 from gpuloom.scheduler.clocks import Clocks
@@ -91,9 +91,26 @@ class PodPlacer:
         return self._filter(pod, demands, args, most_tries)
 
     def _filter(self, pod: Pod, demands: Demands, args: FilterArgs, most_tries: int | None) -> FilterResult:
-        """Answer for a pod that asks for cards."""
-        # What an earlier try of this pod reserved is free now: for this decision, and for other pods.
-        self.state.release(pod.metadata.uid)
+        """Answer for a pod that asks for cards; what an earlier try of it reserved is free for this one."""
+        before = self.state.cluster.ledger.find(pod.metadata.uid)
+        self.state.cluster.forget(pod.metadata.uid)
+        try:
+            return self._filter_anew(pod, demands, args, most_tries)
+        finally:
+            if before is not None and not self._holds_as(before):
+                self.state.waiting.capacity_freed.set()
+
+    def _holds_as(self, before: Reservation) -> bool:
+        """Whether a pod holds what it held before: those that wait need not be looked at then."""
+        now = self.state.cluster.ledger.find(before.uid)
+        return now is not None and (now.node, now.shares, now.instances) == (
+            before.node,
+            before.shares,
+            before.instances,
+        )
+
+    def _filter_anew(self, pod: Pod, demands: Demands, args: FilterArgs, most_tries: int | None) -> FilterResult:
+        """Answer for a pod that holds nothing."""
         self.state.nominations.unclaimed_since.pop(pod.metadata.uid, None)
         if objection := self.state.groups.find_objection(pod, self.clocks.monotonic()):
             return FilterResult(failed_nodes=dict.fromkeys(_all(args) or (), objection))

@@ -19,7 +19,7 @@ from gpuloom.kube.backoff import Backoff
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.pods.waiting import UnschedulablePod, WaitingKind
 from gpuloom.scheduler.state import SchedulerState
-from gpuloom.scheduler.timeslice import TimeSlice
+from gpuloom.scheduler.timeslice import SHORT_S, TimeSlice
 from gpuloom.wire.keys import WOKEN
 from gpuloom.wire.objects import Pod
 from gpuloom.wire.words import encode_time
@@ -70,7 +70,7 @@ class PodRequeuer:
 
     async def _requeue_nominated(self, tasks: asyncio.TaskGroup) -> None:
         """Requeue all nominated pods whose own nodes have room now, none after the other: nobody else may take it."""
-        time_slice = TimeSlice()
+        time_slice = TimeSlice(SHORT_S)
         for nomination in self.state.nominations:
             waiting = self.state.waiting.unschedulable.get(nomination.uid)
             if waiting is None or self.state.nominations.find(nomination.uid) is not nomination:
@@ -86,7 +86,7 @@ class PodRequeuer:
         return self.state.decider.takes(waiting.demands, node, waiting.pod.priority)
 
     async def _requeue_those_that_fit(self) -> None:
-        time_slice = TimeSlice()
+        time_slice = TimeSlice(SHORT_S)
         # Very many pods may wait, and few different ones among them.
         without_capacity: set[WaitingKind] = set()
         for uid in self._in_order():

@@ -20,7 +20,7 @@ from gpuloom.scheduler.nodes.hostfit import takes_beside_cards
 from gpuloom.scheduler.preemption.attempts import PreemptionAttempt
 from gpuloom.scheduler.preemption.refused import RefusedEvictions
 from gpuloom.scheduler.state import SchedulerState
-from gpuloom.scheduler.timeslice import TimeSlice
+from gpuloom.scheduler.timeslice import SHORT_S, TimeSlice
 from gpuloom.wire.hostpods import HostPod
 
 _FORBIDDEN = "forbidden"
@@ -69,7 +69,7 @@ class PlanFinder:
         """Read ahead, in time slices, what the next plan would have to: the first time all reservations."""
         async with self._turn:
             for profile in self.state.settings.catalog:
-                await TimeSlice().finish(self.index.catch_up(self.state.cluster, profile.word))
+                await TimeSlice(SHORT_S).finish(self.index.catch_up(self.state.cluster, profile.word))
 
     async def find(self, attempt: PreemptionAttempt) -> PreemptionPlan | DropCause:
         """Find who has to leave which node; what is returned holds as long as the caller does not await."""
@@ -80,7 +80,7 @@ class PlanFinder:
             or not self.state.shown.hosts.is_complete
         ):
             return DropCause.NOT_SEEN
-        time_slice, host_demand = TimeSlice(), read_host_demand(pod, self.state.shown.hosts.ignored)
+        time_slice, host_demand = TimeSlice(SHORT_S), read_host_demand(pod, self.state.shown.hosts.ignored)
         if (beside := await time_slice.finish(self._find_room_beside(attempt, host_demand))) is not None:
             return beside
         closed = await self._find_closed(attempt, host_demand, time_slice)
