@@ -1,6 +1,7 @@
 """Programs beside a benchmark: what they do is told on their standard input, what came of it read from their output."""
 
 import asyncio
+import os
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,3 +35,17 @@ def tell(process: subprocess.Popen[bytes], word: str) -> None:
     assert process.stdin is not None
     process.stdin.write(f"{word}\n".encode())
     process.stdin.flush()
+
+
+def keep_off_last_processor() -> int:
+    """Let this process, and those that it starts from now on, run on all its processors but the last; return that."""
+    *others, last = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, others or {last})
+    return last
+
+
+def move_to(processor: int, *pids: int) -> None:
+    """Let all threads of these processes run on one processor."""
+    for pid in pids:
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), {processor})

@@ -4,7 +4,8 @@
 scheduler``. Important pods come at a steady pace, one for each node: in one phase to empty nodes, in the next to nodes
 that less important ones fill, so that each evicts one. Meanwhile ``asking.py`` asks about pods that fit elsewhere.
 Phases take turns, so that both see the same machine. ``computing`` is for how long the scheduler computed during a
-call, so others that compute on the machine count less.
+call, so others that compute on the machine count less. With ``--apart`` the scheduler and ``asking.py`` have the last
+processor, and nobody else: a storm also doubles what API server and kube-scheduler have to do.
 """
 
 import argparse
@@ -20,7 +21,7 @@ from typing import Any
 import msgspec
 import structlog
 from asking import Call, make_body
-from companions import read_line, run, tell
+from companions import keep_off_last_processor, move_to, read_line, run, tell
 from figures import print_case, summarize
 
 from gpuloom.kube import PODS
@@ -42,12 +43,13 @@ WAIT_S = 120.0
 
 
 class Stage:
-    """A cluster on which pods come and go, and what was measured on it."""
+    """A cluster on which pods come and go, and what was measured on it; `pids` are of the scheduler and who asks."""
 
     def __init__(self, fleet: Fleet, kubelets: PlayedKubelets, asker: "subprocess.Popen[bytes]", nodes: int) -> None:
         self.fleet = fleet
         self.kubelets = kubelets
         self.nodes = nodes
+        self.pids = (fleet.gpuloom_pid, asker.pid)
         self.calls: dict[str, list[Call]] = {phase: [] for phase in PHASES}
         self.empty_s: list[float] = []
         self._asker = asker
@@ -124,7 +126,10 @@ async def add_asked(fleet: Fleet) -> list[Pod]:
 
 async def measure(given: argparse.Namespace, folder: Path) -> None:
     """Measure and print."""
+    last = keep_off_last_processor() if given.apart else None
     async with open_stage(folder, given.nodes) as stage:
+        if last is not None:
+            move_to(last, *stage.pids)
         for number in range(given.rounds):
             for phase in PHASES:
                 await stage.run_phase(phase, number, given.per_s)
@@ -154,6 +159,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--per-s", type=float, default=10, help="important pods a second")
+    parser.add_argument("--apart", action="store_true", help="give the scheduler and who asks it a processor")
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(measure(parser.parse_args(), Path(folder)))

@@ -9,12 +9,12 @@ is; last, the middle of all cases.
 """
 
 import argparse
-import os
 import statistics
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from benchmarks.companions import keep_off_last_processor, move_to
 from benchmarks.figures import print_case
 from benchmarks.scheduling.calls import (
     CALLS,
@@ -30,15 +30,19 @@ from benchmarks.scheduling.generator import name_nodes
 
 def run_pairs(other: Path, nodes: int, events: list[int], calls: int) -> None:
     """Print how many times as long calls of this checkout take, by case and rate of events."""
-    ratios = [ratio for events_per_s in events for ratio in run_cases(other, nodes, events_per_s, calls)]
+    last = keep_off_last_processor()
+    ratios = [ratio for events_per_s in events for ratio in run_cases(other, nodes, events_per_s, calls, last)]
     print_case("all cases", nodes=nodes, middle=statistics.median(ratios), least=min(ratios), most=max(ratios))
 
 
-def run_cases(other: Path, nodes: int, events_per_s: int, calls: int) -> Iterator[float]:
-    """Print the cases at which so many events a second arrive; yield how many times as long each takes."""
+def run_cases(other: Path, nodes: int, events_per_s: int, calls: int, processor: int) -> Iterator[float]:
+    """Print the cases at which so many events a second arrive; yield how many times as long each takes.
+
+    Both schedulers run on one processor.
+    """
     gpuloom = other.resolve() / ".venv" / "bin" / "gpuloom"
     with run_scheduler(nodes, events_per_s) as this, run_scheduler(nodes, events_per_s, gpuloom=gpuloom) as that:
-        share_a_processor(this.pid, that.pid)
+        move_to(processor, this.pid, that.pid)
         for whole in list_cases(name_nodes(nodes)):
             case = replace(whole, calls=min(whole.calls, calls))
             this_ms, that_ms = (statistics.median(times) for times in time_both(case, this.connection, that.connection))
@@ -51,15 +55,6 @@ def run_cases(other: Path, nodes: int, events_per_s: int, calls: int) -> Iterato
                 ratio=this_ms / that_ms,
             )
             yield this_ms / that_ms
-
-
-def share_a_processor(*pids: int) -> None:
-    """Let all threads of these processes run on the last processor that they may use, and this process on others."""
-    *others, last = sorted(os.sched_getaffinity(0))
-    for pid in pids:
-        for thread in Path(f"/proc/{pid}/task").iterdir():
-            os.sched_setaffinity(int(thread.name), {last})
-    os.sched_setaffinity(0, others or {last})
 
 
 def time_both(case: Case, *connections: Connection) -> list[list[float]]:
