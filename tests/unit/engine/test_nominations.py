@@ -11,7 +11,7 @@ from builders import NVIDIA, card, pod
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.nominated import NominationScheduler
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
-from gpuloom.engine.request.demand import Demands, read_demands, read_phases
+from gpuloom.engine.request.demand import Demands, read_container_types, read_demands
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.closings import Closing
 from gpuloom.engine.state.cluster_state import ClusterState
@@ -59,7 +59,7 @@ class Cluster:
                     name=name,
                     node=decision.node,
                     shares=decision.shares,
-                    phases=read_phases(pod(name=name)),
+                    container_types=read_container_types(pod(name=name)),
                     status=ReservationStatus.CONFIRMED,
                     since=0.0,
                     priority=priority,

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from builders import card
 
-from gpuloom.engine.request.demand import Phase
+from gpuloom.engine.request.demand import ContainerType
 from gpuloom.engine.scoring.fragmentation.pod_mix import ExpectedShape, PodMix
 from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
@@ -56,7 +56,9 @@ def hold(state: SchedulerState, uid: str, node: str = "n1") -> Reservation:
     """Reserve a card for a pod, as a decision does."""
     share = Share(f"GPU-{node[1:]}", "NVIDIA", 100, 0)
     return state.cluster.assume(
-        Reservation(uid, "ns", uid, node, {"NVIDIA": ((share,),)}, (Phase.REGULAR,), ReservationStatus.ASSUMED, 0.0)
+        Reservation(
+            uid, "ns", uid, node, {"NVIDIA": ((share,),)}, (ContainerType.REGULAR,), ReservationStatus.ASSUMED, 0.0
+        )
     )
 
 

@@ -53,7 +53,7 @@ def imagine_reservation(
         node=node,
         shares=shares,
         instances=instances,
-        phases=demand.phases,
+        container_types=demand.container_types,
         status=ReservationStatus.ASSUMED,
         since=0.0,
         tenancies={word: one for word, one in tenancies.items() if one != NO_TENANCY} or NOBODY_ELSE,

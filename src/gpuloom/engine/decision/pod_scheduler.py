@@ -17,7 +17,7 @@ from gpuloom.engine.decision.shared_quotas import share_headrooms
 from gpuloom.engine.decision.vendor_intersection import TOO_FEW, VendorIntersection
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.filtering.compiled_profile import CompiledProfile, compile_profile
-from gpuloom.engine.request.demand import Demand, Demands, Phase
+from gpuloom.engine.request.demand import ContainerType, Demand, Demands
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.scoring.ranking import Ranking
 from gpuloom.engine.state.card_table import NodeCards
@@ -243,7 +243,7 @@ class PodScheduler:
             shares=shares,
             names=tuple(container.name for container in demand.containers),
             requests=tuple(container.request for container in demand.containers),
-            first_regular=sum(container.phase is not Phase.REGULAR for container in demand.containers),
+            first_regular=sum(container.type is not ContainerType.REGULAR for container in demand.containers),
             cards={card.id: card for card in registered.cards},
             facts=registered.facts,
         )

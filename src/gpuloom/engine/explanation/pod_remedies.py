@@ -115,5 +115,7 @@ def _asked(question: Question, decision: Decision, place: int, request: Request)
 
 
 def _sum(question: Question, shares: Sequence[ContainerShares]) -> Usage:
-    held = sum_for_quota(collapse(shares, question.demand.phases).values(), bits=question.scheduler.profile.fit.bits)
+    held = sum_for_quota(
+        collapse(shares, question.demand.container_types).values(), bits=question.scheduler.profile.fit.bits
+    )
     return Usage(0, held.memory_mib, held.cores)

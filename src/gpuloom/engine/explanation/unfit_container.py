@@ -11,7 +11,7 @@ from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.explanation.node_fork import NodeFork, fork_node
 from gpuloom.engine.explanation.rule_matrix import RuleMatrix, make_rule_matrix
 from gpuloom.engine.placement.quota_test import QuotaTest
-from gpuloom.engine.request.demand import Demand, Phase
+from gpuloom.engine.request.demand import ContainerType, Demand
 from gpuloom.engine.state.usage import collapse, sum_for_quota
 from gpuloom.model.request import Request
 from gpuloom.model.request_columns import UNBOUNDED, Headroom
@@ -45,7 +45,7 @@ def _look_from(node: NodeFork, demand: Demand, place: int, before: Decision | No
         placed = before.shares[node.scheduler.profile.word]
         _keep_running(node, demand, before)
     request, profile = demand.requests[place], node.scheduler.profile
-    held = sum_for_quota(collapse(placed, demand.phases).values(), bits=profile.fit.bits)
+    held = sum_for_quota(collapse(placed, demand.container_types).values(), bits=profile.fit.bits)
     left = node.headroom
     if left != UNBOUNDED:
         left = Headroom(left.memory_mib - held.memory_mib, left.cores - held.cores)
@@ -56,7 +56,7 @@ def _look_from(node: NodeFork, demand: Demand, place: int, before: Decision | No
 
 def _keep_running(node: NodeFork, demand: Demand, decision: Decision) -> None:
     """Put the containers that run beside later ones on the node: init containers run alone, after one another."""
-    beside = [container.phase is not Phase.INIT for container in demand.containers]
+    beside = [container.type is not ContainerType.INIT for container in demand.containers]
     word = node.scheduler.profile.word
     shares = tuple(given if stays else () for given, stays in zip(decision.shares[word], beside, strict=True))
     instances = tuple(one for one in decision.instances if beside[one.container_index])
@@ -73,7 +73,7 @@ def _test_quota(
     position = table.positions[node.name]
     rows = table.rows_of(position)
     batch, required = table.copy_node(position), matrix.required.rows(rows)
-    test = QuotaTest(compiled, node.headroom, batch, required, demand.phases, placed, place)
+    test = QuotaTest(compiled, node.headroom, batch, required, demand.container_types, placed, place)
     cards = np.arange(len(batch.cards))
     if compiled.is_hooked or compiled.links_cards(demand.preferences):
         rejected = test.rejects(cards)

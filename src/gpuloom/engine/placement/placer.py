@@ -20,7 +20,7 @@ from gpuloom.engine.filtering.rules import filter_cards, first_rejection
 from gpuloom.engine.placement.booking import Booking, book
 from gpuloom.engine.placement.card_choice import ChoiceTerms, OrderedCards, choose_on_node
 from gpuloom.engine.placement.quota_test import QuotaTest
-from gpuloom.engine.request.demand import Demand, Phase
+from gpuloom.engine.request.demand import ContainerType, Demand
 from gpuloom.engine.scoring.card_order import sort_cards
 from gpuloom.engine.state.node_batch import NodeBatch
 from gpuloom.model.card_matrix import NO_CARD, CardMatrix, Chosen, HookTerms
@@ -126,7 +126,7 @@ class Placer:
             columns = self._choose(running, request, required, result, (turn, place))
             if len(result.unplaced) == count:
                 return result
-            where = running.copy() if container.phase is Phase.INIT else running
+            where = running.copy() if container.type is ContainerType.INIT else running
             bookings[place] = booking = book(self.compiled, where, required, columns)
             if where is not running:
                 running.keep_geometries(where)
@@ -197,8 +197,8 @@ class Placer:
             return tests
         for node in np.flatnonzero(result.takes).tolist():
             cards = batch.cells[node][batch.there[node]]
-            placed, phases = result.share_out(node), self.demand.phases
-            test = QuotaTest(self.compiled, self.headroom, batch, required, phases, placed, place)
+            placed, container_types = result.share_out(node), self.demand.container_types
+            test = QuotaTest(self.compiled, self.headroom, batch, required, container_types, placed, place)
             rejected = test.rejects(cards)
             if self.compiled.is_hooked or self._links_cards:
                 # More cards are collected than are taken in the end: all count as much as each (B-09).

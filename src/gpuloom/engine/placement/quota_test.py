@@ -7,7 +7,7 @@ import numpy as np
 
 from gpuloom.engine.filtering.compiled_profile import CompiledProfile
 from gpuloom.engine.placement.booking import work_out_amounts
-from gpuloom.engine.request.demand import Phase
+from gpuloom.engine.request.demand import ContainerType
 from gpuloom.engine.state.node_batch import NodeBatch
 from gpuloom.engine.state.usage import Usage, collapse, sum_for_quota
 from gpuloom.model.cards import Flags, Ints
@@ -26,7 +26,7 @@ class QuotaTest:
     headroom: Headroom
     batch: NodeBatch
     required: RequestColumns
-    phases: Sequence[Phase]
+    container_types: Sequence[ContainerType]
     placed: Sequence[ContainerShares]
     place: int
 
@@ -49,4 +49,4 @@ class QuotaTest:
 
     def _hold(self, placed: Sequence[ContainerShares]) -> Usage:
         """Sum what the pod holds, as quotas count it."""
-        return sum_for_quota(collapse(placed, self.phases).values(), bits=self.compiled.profile.fit.bits)
+        return sum_for_quota(collapse(placed, self.container_types).values(), bits=self.compiled.profile.fit.bits)

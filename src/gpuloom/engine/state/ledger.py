@@ -25,7 +25,7 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from gpuloom.engine.request.demand import Phase
+from gpuloom.engine.request.demand import ContainerType
 from gpuloom.engine.state.usage import NOTHING, Usage, collapse, run_at_once, sum_for_quota, usage_of
 from gpuloom.model.mig import MigAllocation
 from gpuloom.model.share import PodShares, Share, Tenancy, compact_shares, find_only
@@ -72,7 +72,7 @@ class Reservation(msgspec.Struct, frozen=True, gc=False):
     name: str
     node: str
     shares: PodShares
-    phases: tuple[Phase, ...]
+    container_types: tuple[ContainerType, ...]
     status: ReservationStatus
     since: float
     decided_at: int = 0
@@ -114,16 +114,16 @@ class Reservation(msgspec.Struct, frozen=True, gc=False):
 
     def still_holds(self, position: int) -> bool:
         """Tell whether the container at this position holds its shares still."""
-        phase = self.phases[position] if position < len(self.phases) else Phase.REGULAR
-        return not (self.init_over and phase is Phase.INIT)
+        its_type = self.container_types[position] if position < len(self.container_types) else ContainerType.REGULAR
+        return not (self.init_over and its_type is ContainerType.INIT)
 
     def usage_by_vendor(self) -> dict[str, dict[str, Usage]]:
         """Sum what the pod holds, by vendor and by the id in its shares (a part of a divided card has its own)."""
-        if (only := find_only(self.shares)) and run_at_once(self.phases):
+        if (only := find_only(self.shares)) and run_at_once(self.container_types):
             vendor, share = only
             return {vendor: {share.uuid: usage_of(share)}}
         return {
-            vendor: collapse(containers, self.phases, init_over=self.init_over)
+            vendor: collapse(containers, self.container_types, init_over=self.init_over)
             for vendor, containers in self.shares.items()
         }
 
