@@ -18,7 +18,7 @@ from gpuloom.engine.filtering.card_only_results import CardOnlyResults
 from gpuloom.engine.filtering.compiled_profile import CompiledProfile
 from gpuloom.engine.filtering.equivalence_class import EquivalenceClass
 from gpuloom.engine.filtering.fragmentation_ranks import FragmentationRanks
-from gpuloom.engine.filtering.hook_calls import mark_unserved
+from gpuloom.engine.filtering.hook_calls import mark_unsupported
 from gpuloom.engine.filtering.per_card_request import make_request_columns
 from gpuloom.engine.filtering.rules import (
     Rejects,
@@ -180,9 +180,9 @@ class FilterResults:
     def _filter_static(self, table: CardTable) -> RuleCodes | None:
         """Return what the rules, and the vendor, say that usage does not change, None where that rejects no card."""
         rules, columns = select_applicable(self._compiled.rules.static, self._required), self._required.vendor_columns
-        if not rules and (columns is None or not columns.unserved.any()):
+        if not rules and (columns is None or not columns.unsupported.any()):
             return None
-        return mark_unserved(filter_cards(table.cards, self._required, rules), self._required)
+        return mark_unsupported(filter_cards(table.cards, self._required, rules), self._required)
 
     def _sum_up(self, table: CardTable, changed: set[int] | None) -> None:  # noqa: ARG002 - families with hooks need it
         """Work out for all nodes what follows from the column."""

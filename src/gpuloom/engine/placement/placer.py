@@ -12,7 +12,7 @@ from gpuloom.engine.filtering.hook_calls import (
     explain_refusal,
     make_matrix,
     make_terms,
-    mark_unserved,
+    mark_unsupported,
     score_extra,
 )
 from gpuloom.engine.filtering.per_card_request import make_request_columns
@@ -164,7 +164,7 @@ class Placer:
 
         at  which container is placed: its turn, and its place in the pod
         """
-        codes = mark_unserved(filter_cards(batch.cards, required, self.compiled.rules.numbered), required)
+        codes = mark_unsupported(filter_cards(batch.cards, required, self.compiled.rules.numbered), required)
         tests = self._test_quota(batch, required, codes, result, at[1])
         refusals: dict[int, Refusal] = {}
         by_columns = len(batch) > 1 and self.places_at_once and not (batch.partitions or tests)

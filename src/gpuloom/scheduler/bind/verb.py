@@ -13,7 +13,7 @@ from gpuloom.engine.decision.event_messages import describe_binding, describe_mi
 from gpuloom.engine.filtering.exact_fit import fits_exactly
 from gpuloom.engine.state.allocations import read_decided_at, read_shares, reserve
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
-from gpuloom.engine.state.unserved import Unserved
+from gpuloom.engine.state.unserved import UnservedPod
 from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, EventRecorder, KubeClient, NotFoundError
 from gpuloom.kube.annotations import patch_pod
 from gpuloom.kube.podevents import record
@@ -190,9 +190,9 @@ class BindVerb:
                 found[key] = profile.lock, words | {word}
         return [found[key] for key in sorted(found)]
 
-    def _unserved(self, reservation: Reservation, locks: Iterable[str]) -> Unserved:
+    def _unserved(self, reservation: Reservation, locks: Iterable[str]) -> UnservedPod:
         uid, namespace, name, node = reservation.uid, reservation.namespace, reservation.name, reservation.node
-        return Unserved(uid, namespace, name, node, frozenset(locks), self.clocks.monotonic())
+        return UnservedPod(uid, namespace, name, node, frozenset(locks), self.clocks.monotonic())
 
     async def _write(
         self, pod: Pod, reservation: Reservation, recheck: Callable[[], None], let_others: LetOthers
