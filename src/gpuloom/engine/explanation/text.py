@@ -45,7 +45,7 @@ def _tell_most(explanation: Explanation, listed: str) -> str:
         told = [*map(tell_ask, explanation.asks[:_MOST_ASKS])]
         why = "; ".join([*told, f"and {tell_count(more, 'more container')}"] if more > 0 else told)
     else:
-        why = "; ".join(filter(None, _tell_obstacles(explanation)))
+        why = "; ".join(filter(None, _tell_refusals(explanation)))
     return "; ".join(filter(None, (why, remedy)))
 
 
@@ -63,7 +63,7 @@ def _name_shares(explanation: Explanation, held: Held, listed: str) -> Iterator[
         yield f"and {more:,} more{f' ({listed})' if listed else ''}"
 
 
-def _tell_obstacles(explanation: Explanation) -> list[str]:
+def _tell_refusals(explanation: Explanation) -> list[str]:
     """Say what keeps the pod away: cards or a note first where no node's cards would do, otherwise kube-scheduler."""
     note = explanation.notes[0] if explanation.notes else ""
     cards = f"it {note}" if note.startswith(_OF_THE_POD) else note or _count_reasons(explanation)

@@ -21,10 +21,10 @@ def find_host_remedies(
     kept = source.state.nominations.nodes_kept_from(pod.metadata.uid, pod.priority)
     names = [name for name in cards.fitting if name not in kept]
     short = {name: lacks for name, lacks in shortages.items() if name not in kept}
-    obstacles = yield from hosts.find_obstacles(source, names)
+    failed = yield from hosts.find_failed_filters(source, names)
     nodes = source.state.shown.nodes
-    labels_of = {name: nodes[name].labels for name in obstacles if name in nodes}
-    remedies = (*suggest_node_remedies(obstacles, labels_of), *suggest_less(short))
+    labels_of = {name: nodes[name].labels for name in failed if name in nodes}
+    remedies = (*suggest_node_remedies(failed, labels_of), *suggest_less(short))
     return (*remedies, *_suggest_leaving(source, (yield from hosts.find_enough(source, short))))
 
 
