@@ -19,14 +19,14 @@ def imagine_placed(demands: Demands, decision: Decision, *, uid: str = "") -> Re
 
 
 @contextmanager
-def away(state: ClusterState, leaving: Sequence[Reservation]) -> Iterator[None]:
+def away(state: ClusterState, pods: Sequence[Reservation]) -> Iterator[None]:
     """Let pods leave, and put them back wherever they went meanwhile."""
-    for held in leaving:
+    for held in pods:
         state.forget(held.uid)
     try:
         yield
     finally:
-        for held in leaving:
+        for held in pods:
             state.forget(held.uid)
             state.assume(held)
 

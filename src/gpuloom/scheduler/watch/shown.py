@@ -13,8 +13,8 @@ from gpuloom.wire.objects import Node, Pod
 
 MOST_GONE = 50_000
 """More deleted pods than this are not remembered: the oldest are forgotten first."""
-ENDING_S = 60.0
-"""So long a pod that is being deleted counts as leaving: twice the grace period that pods have by default, for the
+SOON_GONE_S = 60.0
+"""So long a pod that is being deleted counts as gone soon: twice the grace period that pods have by default, for the
 kubelet's work after it. A longer grace period is its owner's choice, and must not keep others from making room."""
 
 
@@ -50,13 +50,13 @@ class ShownObjects:
         pod = self.pods.get(uid)
         return pod.spec.node_name if pod is not None else ""
 
-    def is_leaving(self, uid: str) -> bool:
+    def is_terminating(self, uid: str) -> bool:
         """Tell whether a pod is being deleted."""
         return uid in self.terminating
 
-    def find_ending(self, now: float) -> frozenset[str]:
-        """Return the pods that are being deleted and will soon have left."""
-        return frozenset(uid for uid, since in self.terminating.items() if now - since <= ENDING_S)
+    def find_soon_gone(self, now: float) -> frozenset[str]:
+        """Return the pods that are being deleted, but have not been for long."""
+        return frozenset(uid for uid, since in self.terminating.items() if now - since <= SOON_GONE_S)
 
     def read_offered(self) -> Generator[None, None, frozenset[str]]:
         """Return the resources that any node offers; looks at one node a step."""

@@ -43,13 +43,13 @@ class HostRoom:
                 taking.append(name)
         return taking
 
-    def takes(self, node: str, uid: str, *, leaving: Iterable[str] = (), coming: Iterable[str] = ()) -> bool:
+    def takes(self, node: str, uid: str, *, without: Iterable[str] = (), coming: Iterable[str] = ()) -> bool:
         """Tell whether a node takes a pod after some pods have left it and others have come."""
         demand = self.demand_of(uid)
         if self.usage is None or demand is None or node not in self.nodes:
             return True
         usage = self.usage.on(node).copy()
-        for other in leaving:
+        for other in without:
             usage.drop(other)
         for other in coming:
             asked = self.demand_of(other)

@@ -90,14 +90,14 @@ class MoveTrials:
         return offered
 
     def move_off(
-        self, node: str, leaving: Sequence[Reservation], offered: Offered, before: Sequence[PodMove] = ()
+        self, node: str, pods: Sequence[Reservation], offered: Offered, before: Sequence[PodMove] = ()
     ) -> list[PodMove] | None:
         """Place pods that left a node on others, the largest first; None when one of them finds no room.
 
         before  moves that were made on the fork already
         """
         moves: list[PodMove] = []
-        for held in sorted(leaving, key=_largest_first):
+        for held in sorted(pods, key=_largest_first):
             move = self.place(held, [name for name in offered[held.uid] if name != node], (*before, *moves))
             if move is None:
                 return None
