@@ -15,7 +15,7 @@ from gpuloom.engine.planning.preemption.victims import (
     PreemptionPlan,
     Preemptor,
     VictimSearch,
-    bound_cost,
+    least_cost,
 )
 
 MOST_CANDIDATES = 48
@@ -34,7 +34,7 @@ class PreemptionPlanner:
 
     allowed  how many pods each PodDisruptionBudget lets go now
     strict   whether plans that break a budget are none
-    leaving  UIDs of pods that end already: their cards are counted on
+    leaving  UIDs of leaving pods: their cards are counted on
     index    kept by who makes many plans
     """
 
@@ -123,16 +123,16 @@ class PreemptionPlanner:
         size = self._count_at_once(preemptor)
         for start in range(0, len(possible), MOST_CANDIDATES):
             some = possible[start : start + MOST_CANDIDATES]
-            bounds = sorted([(self._bound_cost(level, name), name) for level, name in some], key=itemgetter(0))
-            for first in range(0, len(bounds), size):
-                yield some[0][0], bounds[first][0], [name for _, name in bounds[first : first + size]]
+            cheapest = sorted([(self._least_cost(level, name), name) for level, name in some], key=itemgetter(0))
+            for first in range(0, len(cheapest), size):
+                yield some[0][0], cheapest[first][0], [name for _, name in cheapest[first : first + size]]
 
-    def _bound_cost(self, level: int, node: str) -> Cost:
+    def _least_cost(self, level: int, node: str) -> Cost:
         """Return what a plan costs at least on a node whose highest victim has at least a level."""
         if level == NO_VICTIM:
             return NO_COST
         held = self.pod_scheduler.cluster_state.ledger.on_node(node)
-        return bound_cost(level, max((one.started_at for one in held if one.priority == level), default=NEVER))
+        return least_cost(level, max((one.started_at for one in held if one.priority == level), default=NEVER))
 
     def _count_at_once(self, preemptor: Preemptor) -> int:
         """Return how many nodes are asked at once; under a quota victims on one would make room on others."""
