@@ -92,6 +92,6 @@ class Lookup:
             raise RefusedError(422, f"pod {namespace}/{name}: {error.message}") from error
         except ApiError as error:
             raise RefusedError(503, str(error)) from error
-        pod = self._source.state.shown.bounds.cut(pod)
+        pod = self._source.state.shown.size_limits.cut(pod)
         self._known.keep(pod)
         return pod

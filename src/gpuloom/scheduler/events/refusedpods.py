@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from gpuloom.kube import EventRecorder
 from gpuloom.kube.podevents import record
-from gpuloom.scheduler.bounded import Bounded
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.fifodict import FifoDict
 from gpuloom.wire.nodenames import NodeNames
 from gpuloom.wire.objects import Pod
 
@@ -36,7 +36,7 @@ class RefusedPodEvents:
     recorder: EventRecorder
     clocks: Clocks
     period_s: float = PERIOD_S
-    _told: Bounded[str, _Told] = field(default_factory=lambda: Bounded(MOST_REMEMBERED))
+    _told: FifoDict[str, _Told] = field(default_factory=lambda: FifoDict(MOST_REMEMBERED))
 
     def tell(self, pod: Pod, messages: Sequence[str], *, is_followed: bool = False) -> None:
         """Take why a pod was refused; where a call about more nodes follows at once, that one's answer counts."""

@@ -73,7 +73,7 @@ class PodPlacer:
         if args.nodes is not None:
             return self._simulate(pod, args, args.nodes)
         # It is remembered with what is decided, and a pod that fits nowhere comes again and again.
-        pod = self.state.shown.bounds.cut(pod)
+        pod = self.state.shown.size_limits.cut(pod)
         if objection := self.find_objection(pod):
             return FilterResult(error=objection)
         self.state.offers.forget(pod.metadata.uid)

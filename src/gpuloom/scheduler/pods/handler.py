@@ -61,7 +61,7 @@ class PodHandler:
 
     def shorten(self, pod: HostPod) -> HostPod:
         """Return what is kept of a pod until all are listed, where they are taken at once."""
-        return self._state.shown.bounds.cut(pod)
+        return self._state.shown.size_limits.cut(pod)
 
     def take_listed(self, pod: Pod) -> None:
         """Take a pod that stands in the list."""
@@ -154,11 +154,11 @@ class PodHandler:
         if pod.spec.node_name:
             self._state.shown.pods[pod.metadata.uid] = self._trimmer.trim(pod)
             if self._state.settings.preemption == "on":
-                self._state.shown.victim_labels[pod.metadata.uid] = self._state.shown.bounds.cut(pod).labels
+                self._state.shown.victim_labels[pod.metadata.uid] = self._state.shown.size_limits.cut(pod).labels
             self._state.binds.follow(pod, self._clock())
         else:
             self._follow_waking(pod)
-            self._state.shown.pods[pod.metadata.uid] = self._state.shown.bounds.cut(pod)
+            self._state.shown.pods[pod.metadata.uid] = self._state.shown.size_limits.cut(pod)
             self._state.promised.follow(pod, self._clock())
 
     def _follow_waking(self, pod: Pod) -> None:

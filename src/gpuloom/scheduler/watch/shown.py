@@ -4,10 +4,10 @@ from collections.abc import Generator, Mapping
 
 from gpuloom.engine.hostfit.usage import HostUsage
 from gpuloom.engine.state.budgets import Budgets
-from gpuloom.scheduler.bounded import Bounded
-from gpuloom.scheduler.pods.bounds import PodBounds
+from gpuloom.scheduler.fifodict import FifoDict
 from gpuloom.scheduler.pods.mistyped import MistypedPods
 from gpuloom.scheduler.pods.plugins import PluginPods
+from gpuloom.scheduler.pods.sizelimits import PodSizeLimits
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.objects import Node, Pod
 
@@ -26,7 +26,7 @@ class ShownObjects:
     hosts     what all bound pods request of their nodes, cards apart
     terminating  by UID those that are being deleted and still there: when that was seen first (monotonic seconds)
     gone      UID of a pod that is deleted to the time when that was seen (binding 2.2)
-    bounds    what of a pod is kept
+    size_limits  what of a pod is kept
     plugins   the pods of device plugins
     mistyped  pods that wait and ask for no card, only for what looks like one
     budgets   PodDisruptionBudgets, as far as somebody may be evicted
@@ -38,10 +38,10 @@ class ShownObjects:
         self.nodes: dict[str, Node] = {}
         self.hosts = HostUsage(name for profile in settings.catalog for name in profile.resources.all)
         self.terminating: dict[str, float] = {}
-        self.gone = Bounded[str, float](MOST_GONE)
-        self.bounds = PodBounds(settings)
+        self.gone = FifoDict[str, float](MOST_GONE)
+        self.size_limits = PodSizeLimits(settings)
         self.plugins = PluginPods()
-        self.mistyped = MistypedPods(settings.catalog, self.bounds.cut)
+        self.mistyped = MistypedPods(settings.catalog, self.size_limits.cut)
         self.budgets = Budgets()
         self.victim_labels: dict[str, Mapping[str, str]] = {}
 
