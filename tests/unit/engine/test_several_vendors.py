@@ -6,9 +6,9 @@ import pytest
 from builders import card
 
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
+from gpuloom.engine.explanation.diagnosis import ExplanationScope
 from gpuloom.engine.explanation.explain import explain
 from gpuloom.engine.explanation.several import NOT_TOGETHER
-from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.text import VENDORS_TITLE, tell_explanation
 from gpuloom.engine.explanation.values import Explanation
 from gpuloom.engine.request.demand import ContainerType, read_demand
