@@ -157,7 +157,7 @@ class RecordedReader:
             for number, line in self.lines:
                 await self._take(player, number, line)
             self._source = Source(player.process.parts)
-            await Pace().finish(self._source.stranded.look(self._source.state))
+            await Pace().finish(self._source.stranded.measure(self._source.state))
             self._tell_age()
         return self._source
 

@@ -118,11 +118,11 @@ class FragmentationRanks:
             elif positions:
                 self._recall(positions, column)
         if changed is None or len(positions) > FEW or self._market_changes != view.market_changes:
-            self._look_further()
+            self._foresee_cpu()
             self._market_changes = view.market_changes
             return None
         for position in positions:
-            self._later[position] = self._look_further_from(position)
+            self._later[position] = self._foresee_cpu_on(position)
         return positions
 
     def _begin(self, required: RequestColumns) -> None:
@@ -221,7 +221,7 @@ class FragmentationRanks:
             return self._changes.of(state)
         return self.view.cards.take_one(state, self._memory_mib, self._cores)
 
-    def _look_further(self) -> None:
+    def _foresee_cpu(self) -> None:
         """Work out what it costs that pods without cards will take CPU too."""
         view, weight = self.view, self.view.weights.stranded_later
         if weight:
@@ -229,7 +229,7 @@ class FragmentationRanks:
             then = view.costs.strand(view.free - self._demand, left)
             self._later = weight * (then - view.costs.strand(view.free, np.minimum(view.cpu, view.cpu_later)))
 
-    def _look_further_from(self, position: int) -> float:
+    def _foresee_cpu_on(self, position: int) -> float:
         """Work out the same for one node, from plain numbers."""
         view, weight = self.view, self.view.weights.stranded_later
         if not weight:

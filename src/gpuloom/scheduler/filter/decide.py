@@ -98,7 +98,7 @@ class PodPlacer:
         if objection := self.state.groups.find_objection(pod, self.clocks.monotonic()):
             return FilterResult(failed_nodes=dict.fromkeys(_all(args) or (), objection))
         self._note_group(pod)
-        self.outlook.look(demands)
+        self.outlook.refresh_cpu(demands)
         self.outlook.see(pod, demands)
         names = args.nodenames or NodeNames(b"[]")
         pod_decision = self.state.decider.decide_among(demands, names, pod.priority, most_tries=most_tries)
