@@ -21,7 +21,7 @@ from gpuloom.engine.explanation.values import Explanation
 from gpuloom.kube import ApiError, KubeClient, UnauthorizedError, UnreachableError, UntrustedError
 from gpuloom.kube.errors import tell_failure
 from gpuloom.kube.resources import is_path_segment
-from gpuloom.web.place import API_ROOT, TOKEN_HEADER
+from gpuloom.web.protocol import API_ROOT, TOKEN_HEADER
 from gpuloom.web.views.values import (
     CardView,
     Fits,

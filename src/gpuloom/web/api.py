@@ -29,8 +29,8 @@ from gpuloom.web.parameters import (
     read_limit,
     read_pod_name,
 )
-from gpuloom.web.place import API_ROOT
 from gpuloom.web.preempting import BudgetLookup
+from gpuloom.web.protocol import API_ROOT
 from gpuloom.web.refusals import RefusedError, need_nodes, need_pods
 from gpuloom.web.rights import view as view_rights
 from gpuloom.web.views.cards import list_cards, list_nodes

@@ -8,7 +8,7 @@ import msgspec
 
 from gpuloom import __version__
 from gpuloom.engine.explanation.values import Explanation, Value
-from gpuloom.web.place import API_ROOT, TOKEN_HEADER
+from gpuloom.web.protocol import API_ROOT, TOKEN_HEADER
 from gpuloom.web.views.values import (
     CardView,
     DecisionView,
