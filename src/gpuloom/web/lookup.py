@@ -2,7 +2,7 @@
 
 from gpuloom.kube import ApiError, NotFoundError, UnreadableError
 from gpuloom.kube.resources import HOST_PODS, is_path_segment
-from gpuloom.model.cardplace import NoCardError, SeveralCardsError, find_at
+from gpuloom.model.cardname import NoCardError, SeveralCardsError, find_at
 from gpuloom.model.uuids import AmbiguousUuidError
 from gpuloom.scheduler.filter.history import PastDecision
 from gpuloom.serving.turns import CrowdedError, TurnLimits, Turns
