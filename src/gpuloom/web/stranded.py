@@ -55,7 +55,7 @@ class StrandedBook:
 
     def node(self, name: str) -> StrandedShares | None:
         """Return what is stranded on a node, None where that is not known."""
-        return _add([one.node(name) for one in self._by_vendor if name in one.places])
+        return _add([one.node(name) for one in self._by_vendor if name in one.column_of])
 
     def hours(self) -> Hour:
         """Return the last hours: per cent of what was free."""

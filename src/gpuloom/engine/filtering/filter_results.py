@@ -140,17 +140,17 @@ class FilterResults:
         return found
 
     def sort_keys(
-        self, table: CardTable, position: int, places: Sequence[int], order: tuple[SortKey, ...], weights: Weights
+        self, table: CardTable, position: int, which: Sequence[int], order: tuple[SortKey, ...], weights: Weights
     ) -> Mapping[int, tuple[Any, ...]]:
         """Return what some of a node's cards are tried by; only that of cards that changed is worked out anew."""
         cards, requirements = table.cards_of(position), self.requirements(position, table.rows_of(position))
         keyed = self._keyed.get((position, order, weights))
         if keyed is None:
             keyed = self._keyed[position, order, weights] = [(None, ())] * len(cards)
-        for at in places:
+        for at in which:
             if keyed[at][0] is not cards[at]:
                 keyed[at] = cards[at], sort_key(cards[at], requirements[at], order, weights, at)
-        return {at: keyed[at][1] for at in places}
+        return {at: keyed[at][1] for at in which}
 
     def _few(self, table: CardTable) -> int:
         """Return up to how many nodes that changed are looked at one by one."""

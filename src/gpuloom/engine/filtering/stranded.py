@@ -48,16 +48,16 @@ class FreedUsage(NamedTuple):
 class StrandedByNode:
     """The shares of one vendor's nodes.
 
-    places   the column of each node
-    columns  a row each for what :class:`StrandedShares` tells
+    column_of  the column of each node
+    columns    a row each for what :class:`StrandedShares` tells
     """
 
-    places: Mapping[str, int]
+    column_of: Mapping[str, int]
     columns: Points
 
     def node(self, name: str) -> StrandedShares:
-        """Return the shares of a node that has a place."""
-        return StrandedShares(*self.columns[:, self.places[name]].tolist())
+        """Return the shares of a node that has a column."""
+        return StrandedShares(*self.columns[:, self.column_of[name]].tolist())
 
     def total(self) -> StrandedShares:
         """Return the sums over all nodes."""
@@ -82,9 +82,9 @@ def strand_without(view: FragmentationView, table: CardTable, positions: Ints, f
     cards.used_memory_mib[:] -= freed.memory_mib
     cards.used_cores[:] -= freed.cores
     states = view.states[positions]
-    places = freed.rows - view.rows[positions[freed.lines], 0]
-    looked_at = places < states.shape[1]
-    states[freed.lines[looked_at], places[looked_at]] = view.number(freed.rows, cards)[looked_at]
+    indices = freed.rows - view.rows[positions[freed.lines], 0]
+    looked_at = indices < states.shape[1]
+    states[freed.lines[looked_at], indices[looked_at]] = view.number(freed.rows, cards)[looked_at]
     supply = view.costs.split(view.costs.supplied(states))
     used = view.costs.used(supply, view.model[positions], view.cpu[positions])
     stranded: Points = view.cards.free[states].sum(axis=1) - used

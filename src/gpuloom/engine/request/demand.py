@@ -139,13 +139,13 @@ class Demand(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def in_order_of_placing(self) -> Iterator[tuple[int, ContainerDemand]]:
-        """The containers with their places in the device lists, in the order in which they get cards."""
+        """The containers with their positions in the device lists, in the order in which they get cards."""
         types, containers = TYPES_IN_ORDER_OF_PLACING, self.containers
         return ((at, one) for its_type in types for at, one in enumerate(containers) if one.type is its_type)
 
     @property
     def requests(self) -> dict[int, Request]:
-        """What containers ask for by their places, in the order in which they get cards; without those that do not."""
+        """What containers ask for by position, in the order in which they get cards; not those that ask for none."""
         return {at: one.request for at, one in self.in_order_of_placing if one.request is not None}
 
     @property
@@ -167,7 +167,7 @@ class Demand(msgspec.Struct, frozen=True, gc=False):
         return [container.request is not None for _, container in self.in_order_of_placing].index(True) + 1
 
     def with_requests(self, requests: Mapping[int, Request]) -> "Demand":
-        """Return the same as if containers asked for this, by their places, and others for no card."""
+        """Return the same as if containers asked for this, by their positions, and others for no card."""
         containers = (ContainerDemand(one.name, one.type, requests.get(at)) for at, one in enumerate(self.containers))
         return replace(self, containers=tuple(containers))
 

@@ -38,7 +38,7 @@ ANY_VENDOR = ""
 """In place of the word where a list of parts does not say whose cards they are of."""
 
 
-_Place = TypeVar("_Place", str, tuple[str, str])
+_Key = TypeVar("_Key", str, tuple[str, str])
 _Held = TypeVar("_Held")
 
 
@@ -142,7 +142,7 @@ class Ledger:
     bits      the vendors whose cores are bits of a mask
     _entries  by node and vendor, then card: tuples, for a card has few pods, and there may be very many cards
     _on_node  by node, then UID: a node may have very many pods, and nobody should look at them for one that goes
-    _own      the places in these two whose dictionaries no fork shares; others are copied before they are changed
+    _own      the keys in these two whose dictionaries no fork shares; others are copied before they are changed
     """
 
     bits: frozenset[str] = frozenset()
@@ -275,30 +275,30 @@ class Ledger:
             if not on_node[uuid]:
                 self._remove(self._entries, (node, vendor), uuid)
         for vendor, usages in by_vendor.items():
-            place = reservation.namespace, vendor
-            left = self._in_namespace.pop(place, NOTHING) - self._sum_up(vendor, usages)
+            key = reservation.namespace, vendor
+            left = self._in_namespace.pop(key, NOTHING) - self._sum_up(vendor, usages)
             if left != NOTHING:
-                self._in_namespace[place] = left
+                self._in_namespace[key] = left
         self._remove(self._on_node, reservation.node, uid)
         return {*touched, *_name_parts(reservation)}
 
     def _sum_up(self, vendor: str, usages: Mapping[str, Usage]) -> Usage:
         return sum_for_quota(usages.values(), bits=vendor in self.bits)
 
-    def _remove(self, places: dict[_Place, dict[str, _Held]], place: _Place, name: str) -> None:
-        """Remove what stands at a place under a name; names of nodes come and go, so empty places go with it."""
-        held = self._make_own(places, place)
+    def _remove(self, by_key: dict[_Key, dict[str, _Held]], key: _Key, name: str) -> None:
+        """Remove what stands under a key and a name; names of nodes come and go, so empty keys go with it."""
+        held = self._make_own(by_key, key)
         del held[name]
         if not held:
-            del places[place]
-            self._own.discard(place)
+            del by_key[key]
+            self._own.discard(key)
 
-    def _make_own(self, places: dict[_Place, dict[str, _Held]], place: _Place) -> dict[str, _Held]:
-        """Return what stands at a place, to be changed: a fork that was made from here must not see that."""
-        if place not in self._own:
-            self._own.add(place)
-            places[place] = dict(places.get(place, {}))
-        return places[place]
+    def _make_own(self, by_key: dict[_Key, dict[str, _Held]], key: _Key) -> dict[str, _Held]:
+        """Return what stands under a key, to be changed: a fork that was made from here must not see that."""
+        if key not in self._own:
+            self._own.add(key)
+            by_key[key] = dict(by_key.get(key, {}))
+        return by_key[key]
 
     def _enter(self, reservation: Reservation) -> Iterable[CardKey]:
         uid, node = reservation.uid, reservation.node

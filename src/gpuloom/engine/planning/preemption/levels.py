@@ -50,9 +50,9 @@ def find_levels(
     for first in range(0, len(nodes), _NODES_A_STEP):
         yield
         for name in nodes[first : first + _NODES_A_STEP]:
-            place = positions.get(name, NO_NODE)
-            if place < len(by_position) and by_position[place] < preemptor.priority and names[place] == name:
-                found.append((by_position[place], name))
+            position = positions.get(name, NO_NODE)
+            if position < len(by_position) and by_position[position] < preemptor.priority and names[position] == name:
+                found.append((by_position[position], name))
     yield
     found.sort(key=lambda one: one[0])
     return found
