@@ -12,8 +12,8 @@ _NODES_A_STEP = 50
 
 
 @dataclass(slots=True)
-class HostRoom:
-    """The nodes as kube-scheduler's own filters see them.
+class HostFilters:
+    """What kube-scheduler's own filters say of nodes while pods move between them.
 
     nodes      by name, in the order in which they are offered
     usage      what bound pods request; None where nobody knows, then nodes take all pods

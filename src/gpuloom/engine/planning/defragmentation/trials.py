@@ -8,7 +8,7 @@ import msgspec
 
 from gpuloom.engine.decision.imagined import imagine_placed
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
-from gpuloom.engine.planning.defragmentation.hosts import HostRoom
+from gpuloom.engine.planning.defragmentation.hosts import HostFilters
 from gpuloom.engine.planning.defragmentation.plan import PodMove
 from gpuloom.engine.request.demand import Demand, Demands
 from gpuloom.engine.state.cluster_state import ClusterState
@@ -28,7 +28,7 @@ class MoveTrials:
 
     scheduler: PodScheduler
     demands_of: DemandsOf
-    hosts: HostRoom
+    hosts: HostFilters
     _classes: dict[str, int | None] = field(default_factory=dict)
     _numbers: dict[object, int] = field(default_factory=dict)
     _targets: dict[int, tuple[str, ...]] = field(default_factory=dict)
