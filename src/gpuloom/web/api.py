@@ -20,7 +20,7 @@ from gpuloom.serving.turns import FairTurns
 from gpuloom.web.entrance import Entrance
 from gpuloom.web.lookup import Lookup
 from gpuloom.web.operations import OPERATIONS, RECORDING, RECORDING_PARAMETERS, Operation, describe_api
-from gpuloom.web.pages import Pace
+from gpuloom.web.pacing import Pace
 from gpuloom.web.parameters import (
     LONGEST_SHOWN,
     check_parameters,

@@ -6,7 +6,7 @@ from gpuloom.model.cardname import NoCardError, SeveralCardsError, find_at
 from gpuloom.model.uuids import AmbiguousUuidError
 from gpuloom.scheduler.filter.history import PastDecision
 from gpuloom.serving.turns import CrowdedError, TurnLimits, Turns
-from gpuloom.web.pages import Pace
+from gpuloom.web.pacing import Pace
 from gpuloom.web.podmemory import PodMemory
 from gpuloom.web.refusals import RefusedError, need_nodes, need_pods
 from gpuloom.web.views.cards import detail_node, find_card

@@ -19,7 +19,7 @@ from gpuloom.web.entrance import Entrance
 from gpuloom.web.monitors.asking import MonitorClient, MonitorSource
 from gpuloom.web.monitors.book import STEP_S
 from gpuloom.web.monitors.round import MonitorRounds
-from gpuloom.web.pages import Pace
+from gpuloom.web.pacing import Pace
 from gpuloom.web.sessions import Sessions
 from gpuloom.web.stranded import POINTS_OF_USE, ROUND_S, follow
 from gpuloom.web.views.source import Source

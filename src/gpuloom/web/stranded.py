@@ -11,7 +11,7 @@ from gpuloom.engine.filtering.stranded import StrandedByNode, StrandedShares
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.web.monitors.book import STEP_S
 from gpuloom.web.monitors.hours import Hour, Hours
-from gpuloom.web.pages import Pace
+from gpuloom.web.pacing import Pace
 from gpuloom.web.rounds import try_round
 
 ROUND_S = 10.0
