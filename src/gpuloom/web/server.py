@@ -83,7 +83,7 @@ class WebPart:
             api = WebApi(self._source, self._rights, Entrance(Sessions(), is_tls=tls is not None), self._pace())
             dashboard = Dashboard(api)
             listening = await listen(stack, address, [*api.routes(), *dashboard.routes()], tls)
-            self._source.parts.doors.connections["web"] = listening.connections
+            self._source.parts.listeners.connections["web"] = listening.connections
             self.url = listening.url
             stack.push_async_callback(dashboard.close)
             self._start_looking(stack, api.pace)
