@@ -1,4 +1,4 @@
-"""Remembering, but not for ever: what others send must not fill the memory (trust T-02)."""
+"""A dictionary of bounded size: what others send must not fill the memory (trust T-02)."""
 
 from typing import TypeVar
 

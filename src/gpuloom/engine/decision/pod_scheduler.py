@@ -120,6 +120,7 @@ class PodScheduler:
         most_tries: int | None,
         closed: Mapping[str, Refusal],
     ) -> Decision:
+        """Decide about cards of several vendors: on one node, which all of them have to take."""
         try:
             intersection = self._join(demands, headrooms, most_tries)
         except UnsettledError as error:
@@ -230,11 +231,12 @@ class PodScheduler:
         for word, demand in demands.items():
             profile = self.by_vendor[word].profile
             if profile.write.extra or profile.write.annotate:
-                extras |= annotate(self._tell(node, demand, decision.shares[word], word), profile)
+                extras |= annotate(self._describe_decided(node, demand, decision.shares[word], word), profile)
         decision.extras = extras or NOTHING_ELSE
         return decision
 
-    def _tell(self, node: str, demand: Demand, shares: tuple[ContainerShares, ...], word: str) -> Decided:
+    def _describe_decided(self, node: str, demand: Demand, shares: tuple[ContainerShares, ...], word: str) -> Decided:
+        """Return what hooks that annotate pods see of a decision, for one vendor's cards."""
         registered = self.cluster_state.registered(node, word)
         if registered is None:
             raise ValueError(f"node {node} has no cards of {word}")

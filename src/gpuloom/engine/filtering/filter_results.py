@@ -193,6 +193,7 @@ class FilterResults:
         self.ranks = np.where(enough, self.rank_nodes(table, scores, nodes), UNFIT)
 
     def _filter_node(self, table: CardTable, position: int) -> None:
+        """Filter the cards of one node that changed, and rank the node anew."""
         rows, cards, fitting = table.rows_of(position), table.cards_of(position), self.fitting.item(position)
         requirements = self.requirements(position, rows)
         changed = self._seen_cards.note(position, cards)
@@ -235,19 +236,21 @@ class FilterResults:
                 self.ranks_by_fragmentation.view.remember_node(position, cards)
 
     def _refuse(self, table: CardTable, position: int) -> Refusal:
+        """Return why a node does not take the request: nodes with the same codes share one value."""
         rows = table.rows_of(position)
         if self.equivalence_class.request.cards > rows.stop - rows.start and not self._may_divide(table, rows):
             return self._refusals.too_few_cards
         column = self.column[rows].tobytes()
         refusal = self._refusals.by_pattern.get(column)
         if refusal is None:
-            refusal = self._refusals.by_pattern[column] = self._count(column)
+            refusal = self._refusals.by_pattern[column] = self._refuse_by_counts(column)
         return refusal
 
     def _may_divide(self, table: CardTable, rows: slice) -> bool:
         return self.equivalence_class.selector.takes_instances and bool(table.cards.division[rows].any())
 
-    def _count(self, column: bytes) -> Refusal:
+    def _refuse_by_counts(self, column: bytes) -> Refusal:
+        """Count the cards by reason; ``column`` has a byte for each card, the number of the rule that rejects it."""
         counts = tuple(sorted(Counter(column).items()))
         refusal = self._refusals.by_counts.get(counts)
         if refusal is None:

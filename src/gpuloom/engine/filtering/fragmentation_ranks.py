@@ -108,7 +108,7 @@ class FragmentationRanks:
         changed = table.changed_since(self._seen) if self._generation == view.generation else None
         self._seen = table.version
         if changed is None:
-            self._begin(required)
+            self._reset(required)
             self._renew(slice(None), column)
             positions = []
         else:
@@ -125,7 +125,8 @@ class FragmentationRanks:
             self._later[position] = self._foresee_cpu_on(position)
         return positions
 
-    def _begin(self, required: RequestColumns) -> None:
+    def _reset(self, required: RequestColumns) -> None:
+        """Forget all costs, and work out what the request takes of cards of each size."""
         view, request = self.view, self._request
         self._generation = view.generation
         percent = 0 if request.memory_percentage == PERCENTAGE_NOT_SET else request.memory_percentage
@@ -155,10 +156,11 @@ class FragmentationRanks:
             which, fits = enough if isinstance(which, slice) else which[enough], fits[enough]
         # There may be nodes without any card: nothing is cheapest on them.
         if fits.size:
-            for at, way in enumerate(view.costs.ways(self._put_before(which, fits))):
+            for at, way in enumerate(view.costs.ways(self._columns_of(which, fits))):
                 self._cost[at, which], self._cards[at, which], self._loses[at, which] = way
 
-    def _put_before(self, which: slice | Ints, fits: Flags) -> NodesAndPod:
+    def _columns_of(self, which: slice | Ints, fits: Flags) -> NodesAndPod:
+        """Return what the costs of these nodes are worked out from, a row a node."""
         view, cpu = self.view, self.view.cpu[which]
         supply, used = view.supply(which)
         self._take()

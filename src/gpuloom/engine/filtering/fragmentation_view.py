@@ -71,7 +71,7 @@ class FragmentationView:
         outlook = id(table.outlook), table.outlook.version
         changed = table.changed_since(self._seen) if outlook == self._outlook else None
         if changed is None or len(self.cards) > MOST_STATES:
-            self._begin(table)
+            self._rebuild(table)
             self._outlook = outlook
         elif changed:
             self._catch_up(table, sorted(changed))
@@ -91,7 +91,8 @@ class FragmentationView:
             is_new = bool((capacity != self.capacity[positions]).any())
         self._follow_market(is_new=is_new)
 
-    def _begin(self, table: CardTable) -> None:
+    def _rebuild(self, table: CardTable) -> None:
+        """Read all nodes anew: the outlook has changed, too many nodes have, or too many states of cards are known."""
         self.generation += 1
         self._seen_cards.clear()
         self._unsupplied.clear()

@@ -320,6 +320,7 @@ class CardTable:
         self.change_log.note(position)
 
     def _write_registered(self, position: int, registered: NodeCards) -> None:
+        """Write what a node registered into its rows; who holds something of it is written afterwards."""
         rows, columns = self.rows_of(position), self.cards
         self._rows.clear(rows)
         columns.node[rows], columns.division[rows] = position, UNDIVIDED

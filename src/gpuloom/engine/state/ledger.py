@@ -301,6 +301,7 @@ class Ledger:
         return by_key[key]
 
     def _enter(self, reservation: Reservation) -> Iterable[CardKey]:
+        """Add a reservation to all indexes; return the keys of the cards that it uses."""
         uid, node = reservation.uid, reservation.node
         self._reservations[uid] = reservation
         if reservation.status is ReservationStatus.ASSUMED:

@@ -107,9 +107,10 @@ class NodePointer:
             while len(self.offered):
                 await self.clocks.sleep(WAIT_S)
                 if not self.state.charge.obstacle:
-                    await self._look()
+                    await self._point_due()
 
-    async def _look(self) -> None:
+    async def _point_due(self) -> None:
+        """Requeue the pods whose time has come towards a node that takes them, where there is one."""
         time_slice = TimeSlice()
         # Very many pods may wait, and few different ones among them.
         without_node: set[WaitingKind] = set()

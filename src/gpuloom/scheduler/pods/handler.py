@@ -148,6 +148,7 @@ class PodHandler:
         self._state.shown.mistyped.drop(uid)
 
     def _remember(self, pod: Pod) -> None:
+        """Keep a pod as far as it is read later: a bound one trimmed, one that waits whole unless it is very large."""
         self.watchdog.check(pod)
         if pod.is_terminating:
             self._state.shown.terminating.setdefault(pod.metadata.uid, self._clock())

@@ -136,6 +136,7 @@ class _Ways:
             self._known = len(log)
 
     def _renew(self, rows: Ints) -> None:
+        """Work out which cards of these nodes are cheapest, and their cost: NOWHERE where the shape does not fit."""
         nodes, shape, costs = self._nodes, self._shape, self._costs
         self.cost[:, rows] = NOWHERE
         possible = self._accepts[nodes.model[rows]] & (nodes.free_cpu[rows] >= shape.cpu_milli)
