@@ -29,7 +29,7 @@ def judge_scheduler(facts: ClusterFacts) -> Iterator[Problem]:
     """Say why nobody schedules cards."""
     pods = require(facts.scheduler_pods)
     if not pods:
-        unlabelled = f"no pod{_tell_place(facts)} has the label {COMPONENT}={OUR_SCHEDULER}"
+        unlabelled = f"no pod{_tell_namespace(facts)} has the label {COMPONENT}={OUR_SCHEDULER}"
         if url := next(_find_outside(facts), ""):
             raise UnseenError(f"{unlabelled}: the scheduler runs outside of the cluster, and answers at {url}")
         yield Problem(
@@ -43,7 +43,7 @@ def judge_scheduler(facts: ClusterFacts) -> Iterator[Problem]:
         yield from _judge_pod(pod, Severity.WARNING if is_ready else Severity.ERROR)
 
 
-def _tell_place(facts: ClusterFacts) -> str:
+def _tell_namespace(facts: ClusterFacts) -> str:
     """Say where an installation is believed to be, nothing where that is anywhere."""
     namespaces = " or ".join(sorted(find_namespaces(facts.webhooks)))
     return f" of namespace {namespaces}, where the webhook's Service is," if namespaces else ""
@@ -82,7 +82,7 @@ def _complain_of_no_plugin(facts: ClusterFacts) -> Problem:
 
     Raises UnseenError where all cards are other vendors', whose device plugins are none of the installation's.
     """
-    missing = f"no DaemonSet{_tell_place(facts)} is one of a device plugin"
+    missing = f"no DaemonSet{_tell_namespace(facts)} is one of a device plugin"
     nodes = () if isinstance(facts.nodes, Unseen) else facts.nodes
     others = {profile.word for node in nodes for profile in facts.catalog.named_by(node)} - {facts.nvidia.word}
     if others and not any(facts.count_offered(node) for node in nodes):
@@ -216,10 +216,10 @@ def judge_unread(facts: ClusterFacts) -> Iterator[Problem]:
             )
 
 
-def _leave_out_replaced(pods: Sequence[InstalledPod], place: Callable[[InstalledPod], str]) -> Iterator[InstalledPod]:
-    """Leave out failed pods, such as evicted ones, while another one is ready in the same place."""
-    served = {place(pod) for pod in pods if pod.is_ready}
-    return (pod for pod in pods if pod.status.phase != _FAILED or place(pod) not in served)
+def _leave_out_replaced(pods: Sequence[InstalledPod], key_of: Callable[[InstalledPod], str]) -> Iterator[InstalledPod]:
+    """Leave out failed pods, such as evicted ones, while another one of the same key is ready."""
+    served = {key_of(pod) for pod in pods if pod.is_ready}
+    return (pod for pod in pods if pod.status.phase != _FAILED or key_of(pod) not in served)
 
 
 def _judge_pod(pod: InstalledPod, severity: Severity) -> Iterator[Problem]:

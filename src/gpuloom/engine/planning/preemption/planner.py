@@ -59,10 +59,10 @@ class PreemptionPlanner:
         possible = yield from find_victim_priorities(self.pod_scheduler, preemptor, nodes, self.index, self.leaving)
         best: list[PreemptionPlan] = []
         found = 0
-        for priority, bound, nodes_at_once in self._in_batches(preemptor, possible):
+        for priority, least, nodes_at_once in self._in_batches(preemptor, possible):
             if best and (_beats(best[0], priority) or (found >= MOST_CANDIDATES and not best[0].broken)):
                 break
-            if _is_no_better(bound, best):
+            if _is_no_better(least, best):
                 found += len(nodes_at_once)
                 continue
             yield
@@ -170,9 +170,9 @@ def _beats(best: PreemptionPlan, priority: int) -> bool:
     return not best.victims or (not best.broken and best.victims[0].priority < priority)
 
 
-def _is_no_better(bound: Cost, best: Sequence[PreemptionPlan]) -> bool:
+def _is_no_better(least: Cost, best: Sequence[PreemptionPlan]) -> bool:
     """Tell whether no plan that costs at least so much could be chosen: of equal ones, the first are chosen among."""
-    return bool(best) and (best[0].cost < bound or (best[0].cost == bound and len(best) >= NODES_AT_ONCE))
+    return bool(best) and (best[0].cost < least or (best[0].cost == least and len(best) >= NODES_AT_ONCE))
 
 
 def _cheapest(plans: Sequence[PreemptionPlan]) -> list[PreemptionPlan]:
