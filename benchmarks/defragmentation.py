@@ -19,7 +19,7 @@ from typing import TypeVar
 
 from gpuloom.engine.decision.imagined import imagine_reservation
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
-from gpuloom.engine.planning.defragmentation.hosts import HostRoom
+from gpuloom.engine.planning.defragmentation.hosts import HostFilters
 from gpuloom.engine.planning.defragmentation.plan import DefragmentationPlan
 from gpuloom.engine.planning.defragmentation.search import Defragmentation, Progress
 from gpuloom.engine.planning.defragmentation.tidying import Tidying
@@ -115,7 +115,7 @@ def plan(state: ClusterState, held: dict[str, Demands], cards: int) -> tuple[Def
 def see(state: ClusterState, held: dict[str, Demands]) -> MoveTrials:
     """Return a cluster as planners see it."""
     nodes = {name: Node(metadata=ObjectMeta(name=name)) for name in state.nodes}
-    hosts = HostRoom(nodes, None, lambda _uid: None)
+    hosts = HostFilters(nodes, None, lambda _uid: None)
     return MoveTrials(PodScheduler(state, OPTIONS), lambda one: held.get(one.uid), hosts)
 
 

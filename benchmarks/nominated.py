@@ -53,7 +53,7 @@ def reserve(state: ClusterState, uid: str, node: str, shares: PodShares) -> None
             name=uid,
             node=node,
             shares=shares,
-            phases=(),
+            container_types=(),
             status=ReservationStatus.CONFIRMED,
             since=0.0,
         )

@@ -60,7 +60,7 @@ def fill(nodes: int) -> ClusterState:
                 name=one.id,
                 node=name,
                 shares={"NVIDIA": ((share,),)},
-                phases=(),
+                container_types=(),
                 status=ReservationStatus.CONFIRMED,
                 since=0.0,
                 priority=chooser.choice(PRIORITIES),

@@ -7,7 +7,7 @@ import msgspec
 
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
-from gpuloom.engine.request.demand import read_demand, read_phases
+from gpuloom.engine.request.demand import read_container_types, read_demand
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.engine.state.cluster_state import ClusterState
@@ -82,7 +82,7 @@ class Engine:
         of: Pod | None = None,
         instances: tuple[MigAllocation, ...] = (),
     ) -> Reservation:
-        phases = read_phases(of) if of else ()
+        container_types = read_container_types(of) if of else ()
         return self.cluster.assume(
             Reservation(
                 uid=uid,
@@ -90,7 +90,7 @@ class Engine:
                 name=uid,
                 node=node,
                 shares={"NVIDIA": tuple(shares)},
-                phases=phases,
+                container_types=container_types,
                 status=ReservationStatus.ASSUMED,
                 since=0.0,
                 instances=instances,

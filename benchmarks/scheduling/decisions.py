@@ -117,7 +117,7 @@ def _know_cpu(subject: Subject) -> None:
 
 
 def _expect_large_pods(subject: Subject) -> None:
-    """Let pods of eight cards be expected too, for which fragmentation keeps nodes in reserve."""
+    """Let pods of eight cards be expected too, for which fragmentation keeps nodes."""
     large = {ExpectedShape("NVIDIA", cpu, CARDS_PER_NODE, 0, 100, 100): 10 for cpu in (32_000, 64_000, 88_000, 96_000)}
     subject.vendor_scheduler.state.table.outlook.expect(PodMix({**USUAL_MIX.counts, **large}))
 

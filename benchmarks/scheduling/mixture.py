@@ -9,7 +9,7 @@ import msgspec
 
 from benchmarks.scheduling.generator import NAMESPACES, Json
 from benchmarks.scheduling.subjects import make_parts
-from gpuloom.engine.request.demand import Phase
+from gpuloom.engine.request.demand import ContainerType
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.local.vendornode import VendorMachine, describe_machine
 from gpuloom.model.card import Card
@@ -122,7 +122,7 @@ def _fill(parts: Parts, names: list[str], random: Random) -> Iterator[Reservatio
                     shares = {word: ((share,),)}
                     namespace = f"team-{random.randrange(NAMESPACES)}"
                     yield Reservation(
-                        "", namespace, "", name, shares, (Phase.REGULAR,), ReservationStatus.CONFIRMED, 0.0
+                        "", namespace, "", name, shares, (ContainerType.REGULAR,), ReservationStatus.CONFIRMED, 0.0
                     )
 
 

@@ -5,7 +5,7 @@ from sys import intern
 from benchmarks.scheduling.generator import CARDS_PER_NODE, SLOTS
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.filtering.compiled_profile import compile_profile
-from gpuloom.engine.request.demand import Phase, read_demand
+from gpuloom.engine.request.demand import ContainerType, read_demand
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
@@ -65,7 +65,7 @@ def _make_reservation(number: int, nodes: int) -> Reservation:
         name=f"worker-5d4f8c7b9-{number:06d}",
         node=_node(node),
         shares={"NVIDIA": ((Share(intern(_card_id(node, place)), "NVIDIA", 4096, 5),),)},
-        phases=(Phase.REGULAR,),
+        container_types=(ContainerType.REGULAR,),
         status=ReservationStatus.CONFIRMED,
         since=0.0,
     )

@@ -79,7 +79,7 @@ class Subject:
                     name=demand.name,
                     node=decision.node,
                     shares=decision.shares,
-                    phases=demand.phases,
+                    container_types=demand.container_types,
                     status=ReservationStatus.ASSUMED,
                     since=0.0,
                 )

@@ -152,7 +152,7 @@ class Caller:
                 node=chosen.node,
                 shares=chosen.shares,
                 instances=chosen.instances,
-                phases=demand.phases,
+                container_types=demand.container_types,
                 status=ReservationStatus.ASSUMED,
                 since=0.0,
                 extras=chosen.extras,

@@ -37,7 +37,7 @@ class Weights:
     stranded_later: float
     scarcity: float
     spare_cpu: float
-    reserve: float
+    large_pods: float
 
 
 def typical_of(pods: Sequence[Pod]) -> list[tuple[Pod, float]]:
@@ -106,7 +106,7 @@ class Costs:
         chance = sum(pod.cards == cards and pod.cpu >= cpu for pod in self.pods) / len(self.pods)
         expected = chance * self.all_free() / (self.demand / len(self.pods))
         able = max(1, sum(self.is_able(node, cards, cpu) for node in self.nodes))
-        return self.weights.reserve * min(10, expected / able) * cards * 1000
+        return self.weights.large_pods * min(10, expected / able) * cards * 1000
 
     def on_node(self, node: Node) -> float:
         free, weights = sum(node.free), self.weights

@@ -10,7 +10,7 @@ from builders import NVIDIA, card, container, pod
 
 from gpuloom.engine.decision.imagined import imagine_reservation
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
-from gpuloom.engine.planning.defragmentation.hosts import HostRoom
+from gpuloom.engine.planning.defragmentation.hosts import HostFilters
 from gpuloom.engine.planning.defragmentation.plan import DefragmentationPlan
 from gpuloom.engine.planning.defragmentation.search import Defragmentation
 from gpuloom.engine.planning.defragmentation.trials import MoveTrials
@@ -77,7 +77,7 @@ class Case:
     def steps(self) -> Generator[object, None, DefragmentationPlan | None]:
         nodes = {name: Node(metadata=ObjectMeta(name=name)) for name in self.names}
         scheduler = PodScheduler(self.state, OPTIONS)
-        hosts = HostRoom(nodes, None, lambda _uid: None)
+        hosts = HostFilters(nodes, None, lambda _uid: None)
         trials = MoveTrials(scheduler, lambda held: self.demands.get(held.uid), hosts)
         return Defragmentation(trials, MOST_MOVES).plan(self.wanted)
 

@@ -73,7 +73,7 @@ def build(cluster: Mapping[str, PlainNode]) -> ClusterState:
                     name=one.uid,
                     node=name,
                     shares={"NVIDIA": (shares,)},
-                    phases=(),
+                    container_types=(),
                     status=ReservationStatus.CONFIRMED,
                     since=0.0,
                     priority=one.priority,

@@ -7,7 +7,7 @@ import pytest
 
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.planning.defragmentation.gauge import StrandedGauge
-from gpuloom.engine.planning.defragmentation.hosts import HostRoom
+from gpuloom.engine.planning.defragmentation.hosts import HostFilters
 from gpuloom.engine.planning.defragmentation.plan import TidyingPlan, TidyingStep
 from gpuloom.engine.planning.defragmentation.tidying import LEAST_FREED, Tidying
 from gpuloom.engine.planning.defragmentation.trials import MoveTrials
@@ -23,7 +23,7 @@ MOST_MOVES = 4
 
 def plan(case: Case, most_moves: int = MOST_MOVES, most_tried: int = 10_000) -> TidyingPlan:
     nodes = {name: Node(metadata=ObjectMeta(name=name)) for name in case.names}
-    hosts = HostRoom(nodes, None, lambda _uid: None)
+    hosts = HostFilters(nodes, None, lambda _uid: None)
     trials = MoveTrials(PodScheduler(case.state, OPTIONS), lambda held: case.demands.get(held.uid), hosts)
     return run_to_end(Tidying(trials, most_moves, most_tried).plan())
 

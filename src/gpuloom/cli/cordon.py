@@ -12,7 +12,7 @@ from gpuloom.cli.asking.flags import ClusterFlags
 from gpuloom.cli.asking.printing import print_value, write_lines
 from gpuloom.cli.asking.progress import show_work
 from gpuloom.cli.asking.running import run_for_people
-from gpuloom.cli.cardplaces import find_card
+from gpuloom.cli.cardlookup import find_card
 from gpuloom.cli.draining import DrainPlan, plan_drain
 from gpuloom.cli.evicting import confirm, evict_pod
 from gpuloom.cli.names import Name
@@ -20,7 +20,7 @@ from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.client.clusters import open_cluster
 from gpuloom.engine.explanation.counting import tell_count
 from gpuloom.kube import FULL_PODS, ApiError, KubeClient
-from gpuloom.kube.cordons import CardPlace, write_cordon
+from gpuloom.kube.cordons import NodeCard, write_cordon
 from gpuloom.model.uuids import card_id
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.fullpods import FullPod
@@ -108,50 +108,50 @@ def drain_card(
 
 async def _set_cordon(card: str, cluster: ClusterFlags, *, is_closed: bool) -> None:
     async with open_cluster(cluster.way) as (client, _):
-        place = await find_card(client, card)
-        changed = await write_cordon(client, place, is_closed=is_closed)
+        found = await find_card(client, card)
+        changed = await write_cordon(client, found, is_closed=is_closed)
         word = "cordoned" if is_closed else "uncordoned"
-        sys.stdout.write(f"card {place.uuid} of node {place.node} {word if changed else f'already {word}'}\n")
+        sys.stdout.write(f"card {found.uuid} of node {found.node} {word if changed else f'already {word}'}\n")
 
 
 async def _drain(card: str, cluster: ClusterFlags, *, yes: bool, force: bool, timeout_s: float) -> None:
     async with open_cluster(cluster.way) as (client, _):
-        place = await find_card(client, card)
-        pods = await _pods_on(client, place)
-        await _tell_plan(client, place, pods)
-        await write_cordon(client, place, is_closed=True)
-        sys.stdout.write(f"card {place.uuid} of node {place.node} cordoned\n")
+        found = await find_card(client, card)
+        pods = await _pods_on(client, found)
+        await _tell_plan(client, found, pods)
+        await write_cordon(client, found, is_closed=True)
+        sys.stdout.write(f"card {found.uuid} of node {found.node} cordoned\n")
         # Until the card was closed another pod may have come.
-        pods = await _pods_on(client, place)
+        pods = await _pods_on(client, found)
         if not pods:
             return
         _check(pods, force=force)
         if not yes:
-            _confirm(pods, place)
+            _confirm(pods, found)
         with show_work(f"evicting {tell_count(len(pods), 'pod')}"):
             await asyncio.gather(*(evict_pod(client, pod, timeout_s) for pod in pods))
-        sys.stdout.write(f"card {place.uuid} of node {place.node} drained\n")
+        sys.stdout.write(f"card {found.uuid} of node {found.node} drained\n")
 
 
 async def _look_ahead(card: str, cluster: ClusterFlags, take: Callable[[DrainPlan], object]) -> None:
     async with open_cluster(cluster.way) as (client, _):
-        place = await find_card(client, card)
-        take(await plan_drain(client, place.node, place.uuid, await _pods_on(client, place)))
+        found = await find_card(client, card)
+        take(await plan_drain(client, found.node, found.uuid, await _pods_on(client, found)))
 
 
-async def _tell_plan(client: KubeClient, place: CardPlace, pods: Sequence[FullPod]) -> None:
+async def _tell_plan(client: KubeClient, card: NodeCard, pods: Sequence[FullPod]) -> None:
     """Tell where the pods would go, or why that cannot be told: who may evict pods need not see all of the cluster."""
     try:
-        plan = await plan_drain(client, place.node, place.uuid, pods)
+        plan = await plan_drain(client, card.node, card.uuid, pods)
     except ApiError as error:
         sys.stderr.write(f"gpuloom: whether the pods would find room elsewhere cannot be told: {error}\n")
     else:
         write_lines(plan.lines())
 
 
-async def _pods_on(client: KubeClient, place: CardPlace) -> list[FullPod]:
-    pods, _ = await client.list_all(FULL_PODS, field_selector=f"spec.nodeName={place.node}")
-    return [pod for pod in pods if not pod.is_over and _is_on(pod, place.uuid)]
+async def _pods_on(client: KubeClient, card: NodeCard) -> list[FullPod]:
+    pods, _ = await client.list_all(FULL_PODS, field_selector=f"spec.nodeName={card.node}")
+    return [pod for pod in pods if not pod.is_over and _is_on(pod, card.uuid)]
 
 
 def _is_on(pod: Pod, uuid: str) -> bool:
@@ -171,12 +171,12 @@ def _check(pods: Sequence[FullPod], *, force: bool) -> None:
         raise CommandError(f"nothing will make these pods anew: {', '.join(alone)}; evict them with --force")
 
 
-def _confirm(pods: Sequence[Pod], place: CardPlace) -> None:
+def _confirm(pods: Sequence[Pod], card: NodeCard) -> None:
     for pod in pods:
         sys.stderr.write(f"  {pod.full_name}\n")
     count = tell_count(len(pods), "pod")
     confirm(
         f"Evict {'this pod' if len(pods) == 1 else f'these {count}'}?",
-        unasked=f"{count} would be evicted from {place.uuid}: say so with --yes",
+        unasked=f"{count} would be evicted from {card.uuid}: say so with --yes",
         refused="nothing evicted; the card stays cordoned (gpuloom uncordon opens it)",
     )

@@ -14,7 +14,7 @@ from gpuloom.client.way import Way
 from gpuloom.kube import Credentials, CredentialsError, KubeClient
 from gpuloom.kube.login import is_loopback, read_server
 from gpuloom.kube.threaded import ThreadedConnections
-from gpuloom.web.place import API_ROOT
+from gpuloom.web.protocol import API_ROOT
 
 TOKEN_VARIABLE = "GPULOOM_TOKEN"  # noqa: S105 - the variable's name
 

@@ -20,7 +20,7 @@ from gpuloom.kube import (
     UntrustedError,
 )
 from gpuloom.kube.errors import tell_failure
-from gpuloom.web.place import INSTALLATION_LABEL, SERVICE_ANNOTATION, SERVICE_PORT
+from gpuloom.web.protocol import INSTALLATION_LABEL, SERVICE_ANNOTATION, SERVICE_PORT
 from gpuloom.wire.objects import WebhookConfiguration
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")

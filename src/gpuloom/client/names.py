@@ -5,7 +5,7 @@ from typing import Final
 
 from gpuloom.client.errors import MisusedError, UnknownObjectError
 from gpuloom.client.idiom import COMMAND_LINE, Idiom
-from gpuloom.model.cardplace import NoCardError, SeveralCardsError, find_at, read_place
+from gpuloom.model.cardname import NoCardError, SeveralCardsError, find_at, read_card_name
 from gpuloom.web.views.values import NodeDetail
 
 CARD: Final = frozenset({"card", "cards"})
@@ -26,12 +26,12 @@ async def choose_card(text: str, read_node: Callable[[str], Awaitable[NodeDetail
     name = drop_kind(text, CARD)
     if "/" not in name:
         return name
-    place = read_place(name)
-    if place is None:
+    found = read_card_name(name)
+    if found is None:
         raise MisusedError(
             f"{text!r} is no card: give its UUID or the beginning of it, card/UUID or NODE/INDEX; {idiom.see('cards')}"
         )
-    node, index = place
+    node, index = found
     try:
         return find_at(node, index, (await read_node(node)).cards).uuid
     except NoCardError as error:

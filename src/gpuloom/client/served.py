@@ -21,7 +21,7 @@ from gpuloom.engine.explanation.values import Explanation
 from gpuloom.kube import ApiError, KubeClient, UnauthorizedError, UnreachableError, UntrustedError
 from gpuloom.kube.errors import tell_failure
 from gpuloom.kube.resources import is_path_segment
-from gpuloom.web.place import API_ROOT, TOKEN_HEADER
+from gpuloom.web.protocol import API_ROOT, TOKEN_HEADER
 from gpuloom.web.views.values import (
     CardView,
     Fits,
@@ -56,14 +56,14 @@ class ServedReader:
     """Asks a scheduler.
 
     prefix  what stands before the API's paths: nothing for a direct way, the service's proxy otherwise
-    place   what messages call the scheduler
+    title   what messages call the scheduler
     token   to be sent in a header of its own, where the API server keeps the usual one for itself
     idiom   how errors speak to whoever asks
     """
 
     client: KubeClient
     namespace: str
-    place: str
+    title: str
     prefix: str = ""
     token: str = ""
     idiom: Idiom = COMMAND_LINE
@@ -133,7 +133,7 @@ class ServedReader:
         try:
             await self._call("GET", "/quotas", {"limit": "0"})
         except UnknownObjectError as error:
-            raise NoWayError(f"{self.place} does not lead to the scheduler: {error}") from error
+            raise NoWayError(f"{self.title} does not lead to the scheduler: {error}") from error
 
     async def _get(
         self,
@@ -170,7 +170,7 @@ class ServedReader:
             if self.prefix:
                 raise
             server = self.idiom.parameter("server")
-            raise MisusedError(f"{self.place}: no API of gpuloom answers there; correct {server}") from error
+            raise MisusedError(f"{self.title}: no API of gpuloom answers there; correct {server}") from error
 
     async def _call(
         self, method: str, path: str, query: Mapping[str, str | Sequence[str]], body: bytes | None = None
@@ -178,7 +178,7 @@ class ServedReader:
         headers = {TOKEN_HEADER: self.token} if self.token else {}
         try:
             return await self.client.call(
-                method, f"{self.prefix}{API_ROOT}{path}", self.place, query=query, body=body, headers=headers
+                method, f"{self.prefix}{API_ROOT}{path}", self.title, query=query, body=body, headers=headers
             )
         except ApiError as error:
             if self.prefix and (error.status in {0, 502, 503} or "services/proxy" in error.message):

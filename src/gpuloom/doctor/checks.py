@@ -24,8 +24,8 @@ class UnseenError(Exception):
     """A judgement needs a fact that could not be collected; the message is the reason."""
 
 
-def look(fact: T | Unseen) -> T:
-    """Return a fact.
+def require(fact: T | Unseen) -> T:
+    """Return a fact that a judgement needs.
 
     Raises UnseenError when it could not be collected, which makes the check one that is skipped.
     """

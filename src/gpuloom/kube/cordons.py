@@ -17,14 +17,14 @@ from gpuloom.wire.words import decode_list, encode_list
 
 
 @dataclass(frozen=True, slots=True)
-class CardPlace:
+class NodeCard:
     """A card and the node that registered it."""
 
     node: str
     uuid: str
 
 
-async def write_cordon(client: KubeClient, place: CardPlace, *, is_closed: bool) -> bool:
+async def write_cordon(client: KubeClient, card: NodeCard, *, is_closed: bool) -> bool:
     """Close or open a card; tell whether that was necessary.
 
     It was, too, for one that was closed for moves: now it stays closed when they end. Raises ApiError.
@@ -34,12 +34,12 @@ async def write_cordon(client: KubeClient, place: CardPlace, *, is_closed: bool)
     def change(node: Node) -> Annotations:
         write = _add if is_closed else _take
         changes.clear()
-        changes.update(write(node, NODE_CORDON, [place.uuid]))
+        changes.update(write(node, NODE_CORDON, [card.uuid]))
         for note in (NODE_MOVING, NODE_DEFRAG):
-            changes.update(_take(node, note, [place.uuid]))
+            changes.update(_take(node, note, [card.uuid]))
         return changes
 
-    await change_annotations(client, NODES, place.node, change)
+    await change_annotations(client, NODES, card.node, change)
     return bool(changes)
 
 

@@ -36,7 +36,7 @@ def ssl_context(settings: TlsSettings) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cadata=ca_text)
     except (ssl.SSLError, ValueError) as error:
-        raise CredentialsError(f"{_place(settings.ca)} holds no usable certificate authority: {error}") from error
+        raise CredentialsError(f"{_source_of(settings.ca)} holds no usable certificate authority: {error}") from error
     # Since Python 3.13 the default is strict RFC 5280, which many clusters' own authorities do not meet.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if settings.insecure:
@@ -88,9 +88,9 @@ def _present(context: ssl.SSLContext, certificate: Pem, key: Pem) -> None:
         load_pair(context, read_pem(certificate, "client certificate"), read_pem(key, "client key"))
     except (ssl.SSLError, ValueError) as error:
         raise CredentialsError(
-            f"{_place(certificate)} and {_place(key)} are no usable client certificate and key: {error}"
+            f"{_source_of(certificate)} and {_source_of(key)} are no usable client certificate and key: {error}"
         ) from error
 
 
-def _place(source: Pem | None) -> str:
+def _source_of(source: Pem | None) -> str:
     return str(source) if isinstance(source, Path) else "the data in the kubeconfig"

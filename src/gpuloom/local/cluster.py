@@ -30,7 +30,7 @@ from gpuloom.node.settings import NodeSettings
 from gpuloom.node.simulated import MachineDescription, SimulatedMachine
 from gpuloom.scheduler.process import SchedulerProcess
 from gpuloom.scheduler.settings import SchedulerSettings
-from gpuloom.web.place import SERVICE_PORT
+from gpuloom.web.protocol import SERVICE_PORT
 from gpuloom.web.server import WebPart, WebSettings
 from gpuloom.wire import keys
 from gpuloom.wire.objects import Node, Pod

@@ -3,7 +3,7 @@
 import base64
 from typing import Any
 
-from gpuloom.web.place import INSTALLATION_LABEL, SERVICE_ANNOTATION
+from gpuloom.web.protocol import INSTALLATION_LABEL, SERVICE_ANNOTATION
 
 _NOT_IGNORED = {"matchExpressions": [{"key": "hami.io/webhook", "operator": "NotIn", "values": ["ignore"]}]}
 

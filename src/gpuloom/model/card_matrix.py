@@ -28,7 +28,7 @@ class CardMatrix:
     sort     gives per row its columns in the order in which cards are tried; some vendors never ask
     wanted   per row, how many cards the container wants there
     facts    per row, what the node says of all its cards
-    unserved per row, whether the node cannot serve such a request at all; None where all can
+    unsupported  per row, whether the node cannot serve such a request at all; None where all can
     """
 
     cards: Cards
@@ -38,7 +38,7 @@ class CardMatrix:
     sort: Callable[[], Ints]
     wanted: Ints
     facts: Sequence[Facts]
-    unserved: Flags | None = None
+    unsupported: Flags | None = None
 
     @cached_property
     def fits(self) -> Flags:

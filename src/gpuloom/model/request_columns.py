@@ -43,7 +43,7 @@ class VendorColumns(msgspec.Struct, frozen=True, gc=False, eq=False, kw_only=Tru
     slots        how many slots a share takes
     total_cores  how many cores each card is taken to have
     cards        how many cards are wanted of the row's node
-    unserved     whether the row's node cannot serve the request at all
+    unsupported  whether the row's node cannot serve the request at all
     app_class    the pod's class, ``policy`` the number of its policy for sharing cores
     whole        whether all cores of a card are wanted
     """
@@ -51,7 +51,7 @@ class VendorColumns(msgspec.Struct, frozen=True, gc=False, eq=False, kw_only=Tru
     slots: Ints
     total_cores: Ints
     cards: Ints
-    unserved: Flags
+    unsupported: Flags
     app_class: str = ""
     policy: int = 0
     whole: bool = False
@@ -62,7 +62,7 @@ class VendorColumns(msgspec.Struct, frozen=True, gc=False, eq=False, kw_only=Tru
             slots=self.slots[which],
             total_cores=self.total_cores[which],
             cards=self.cards[which],
-            unserved=self.unserved[which],
+            unsupported=self.unsupported[which],
             app_class=self.app_class,
             policy=self.policy,
             whole=self.whole,

@@ -7,7 +7,7 @@ the node's own pods, read while the kubelet's call waits, show both.
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial, reduce
 
-from gpuloom.engine.request.demand import init_is_over, read_phases
+from gpuloom.engine.request.demand import init_is_over, read_container_types
 from gpuloom.engine.state.holdings import cards_named, find_flaw
 from gpuloom.engine.state.usage import NOTHING, Usage, collapse
 from gpuloom.model.card import Card
@@ -65,7 +65,7 @@ def _read(pod: Pod, given: Mapping[int, ContainerShares] = _AS_LISTED) -> dict[s
     """
     found = [given.get(place, shares) for place, shares in enumerate(_decode(pod))]
     # A pod that is being deleted keeps all it has until it is gone (scheduler 4.6).
-    return collapse(found, read_phases(pod), init_over=not pod.is_terminating and init_is_over(pod))
+    return collapse(found, read_container_types(pod), init_over=not pod.is_terminating and init_is_over(pod))
 
 
 def _decode(pod: Pod) -> tuple[ContainerShares, ...]:

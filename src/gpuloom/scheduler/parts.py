@@ -50,7 +50,7 @@ from gpuloom.scheduler.watch.budgets import BudgetHandler
 from gpuloom.scheduler.watch.informers import Informers
 from gpuloom.scheduler.watch.quotas import QuotaHandler
 from gpuloom.serving.aside import Aside
-from gpuloom.serving.callers import Doors
+from gpuloom.serving.callers import OpenListeners
 from gpuloom.serving.rights import Rights
 from gpuloom.wire.admission import Review, Verdict
 
@@ -88,7 +88,7 @@ class Parts:
         self._make_watches()
         self._make_leadership()
         self._make_preemption()
-        self._make_doors()
+        self._make_endpoints()
 
     def _make_recorder(self) -> EventRecorder:
         """Make what writes events when nothing more urgent is to do."""
@@ -184,7 +184,7 @@ class Parts:
         self.preempt_verb = PreemptVerb(state, self.attempts, self.preemption.finder, self.budgets)
         self.defragmenter = Defragmenter(client.with_own_budget(), state, self.recorder, clocks)
 
-    def _make_doors(self) -> None:
+    def _make_endpoints(self) -> None:
         """Make what answers calls besides those of kube-scheduler."""
         self.cards = CardMetrics(self.state.cluster, self.state.shown, self.quotas)
         self.aside = Aside()
@@ -192,7 +192,7 @@ class Parts:
         self.manifests = Aside(most_waiting=4)
         self.webhook = WebhookEndpoint(self._make_review(), self.aside, self.latencies)
         self.rights = Rights(self.client.with_own_budget())
-        self.doors = Doors()
+        self.listeners = OpenListeners()
 
     def _make_review(self) -> ReviewCall:
         """Make what answers reviews; what is doubtful or only wished is added to what is recorded."""

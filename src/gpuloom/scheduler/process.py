@@ -76,7 +76,7 @@ class SchedulerProcess:
             stack.push_async_callback(parts.bind_verb.close)
             stack.push_async_callback(parts.aside.close)
             stack.push_async_callback(parts.manifests.close)
-            callers = parts.doors.callers = _find_callers(self.settings, presented, self._clocks)
+            callers = parts.listeners.callers = _find_callers(self.settings, presented, self._clocks)
             self.urls = await serve(stack, parts, presented)
             # The first thing to happen at the end: nobody who waits keeps the listeners from closing.
             stack.callback(parts.gate.stop)

@@ -1,4 +1,4 @@
-"""A process aside that reads large or hostile texts, so that the event loop only passes them on.
+"""A child process that reads large or hostile texts, so that the event loop only passes them on.
 
 A thread would not help: a decoder holds Python's lock while it runs. The process reads one text at a time. It starts
 when it is first needed, and ends when a text takes too much computing time or memory.
@@ -29,7 +29,7 @@ class ReaderBusyError(Exception):
 
 
 class Aside:
-    """Reads texts in a process of its own."""
+    """Reads texts in a child process, one after the other."""
 
     def __init__(self, *, computing_s: float = 2.0, within_s: float = _WITHIN_S, most_waiting: int = 16) -> None:
         self.refused = 0

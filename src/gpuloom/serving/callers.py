@@ -86,7 +86,7 @@ class Callers:
 
 
 @dataclass(slots=True)
-class Doors:
+class OpenListeners:
     """The listeners of a process by name, and who may call the webhook: what metrics report about them."""
 
     connections: dict[str, Connections] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""Who counts as one where places are few: whoever may make a service account may make any number in its namespace."""
+"""Which callers share one limit: all service accounts of a namespace, of which anybody there may make any number."""
 
 from collections import Counter
 from collections.abc import Iterable

@@ -25,16 +25,16 @@ class Pair:
 class Presented:
     """Presents the pair that was set last. ``context`` is for listeners and stays the same."""
 
-    def __init__(self, pair: Pair, place: str) -> None:
-        """Begin with a pair; ``place`` says in messages where it comes from.
+    def __init__(self, pair: Pair, source: str) -> None:
+        """Begin with a pair; ``source`` says in messages where it comes from.
 
         Raises CertificateError.
         """
         self.pair = pair
-        self._place = place
+        self._source = source
         self._callers = b""
         self._asking: ssl.SSLContext | None = None
-        self._current = self.context = _load(pair, place, b"")
+        self._current = self.context = _load(pair, source, b"")
         # Called on every handshake, with or without a server name: the only way to change the pair in one step.
         self.context.sni_callback = self._present
 
@@ -43,13 +43,13 @@ class Presented:
         """When the certificate expires."""
         return x509.load_pem_x509_certificate(self.pair.certificate).not_valid_after_utc
 
-    def use(self, pair: Pair, place: str) -> None:
+    def use(self, pair: Pair, source: str) -> None:
         """Present this pair from now on.
 
         Raises CertificateError; then the old one stays.
         """
-        self._current = _load(pair, place, self._callers)
-        self.pair, self._place = pair, place
+        self._current = _load(pair, source, self._callers)
+        self.pair, self._source = pair, source
 
     def recognize(self, callers: bytes) -> ssl.SSLContext:
         """Return a context for listeners that ask callers for a certificate, without requiring one.
@@ -57,12 +57,12 @@ class Presented:
         ``callers`` are the authorities (PEM) of these certificates; a later call replaces them for that context too.
         Raises CertificateError.
         """
-        self._current = _load(self.pair, self._place, callers)
+        self._current = _load(self.pair, self._source, callers)
         self._callers = callers
         if self._asking is None:
             # The context with which a handshake begins decides whether callers are asked, the one with which it goes on
             # decides whom to trust.
-            self._asking = _load(self.pair, self._place, callers)
+            self._asking = _load(self.pair, self._source, callers)
             self._asking.sni_callback = self._present
         return self._asking
 
@@ -70,7 +70,7 @@ class Presented:
         connection.context = self._current
 
 
-def _load(pair: Pair, place: str, callers: bytes) -> ssl.SSLContext:
+def _load(pair: Pair, source: str, callers: bytes) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     try:
@@ -83,5 +83,5 @@ def _load(pair: Pair, place: str, callers: bytes) -> ssl.SSLContext:
     try:
         load_pair(context, pair.certificate, pair.key)
     except (ssl.SSLError, ValueError) as error:
-        raise CertificateError(f"cannot use {place}: {error}") from error
+        raise CertificateError(f"cannot use {source}: {error}") from error
     return context

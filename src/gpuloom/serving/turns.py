@@ -1,4 +1,4 @@
-"""Turns where places are few (trust T-09): at what the API server is asked, and at answers that take long."""
+"""Fair queues for few seats, as API Priority and Fairness has them: for slow questions and answers (trust T-09)."""
 
 import asyncio
 from collections import Counter

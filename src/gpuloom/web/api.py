@@ -20,7 +20,7 @@ from gpuloom.serving.turns import FairTurns
 from gpuloom.web.entrance import Entrance
 from gpuloom.web.lookup import Lookup
 from gpuloom.web.operations import OPERATIONS, RECORDING, RECORDING_PARAMETERS, Operation, describe_api
-from gpuloom.web.pages import Pace
+from gpuloom.web.pacing import Pace
 from gpuloom.web.parameters import (
     LONGEST_SHOWN,
     check_parameters,
@@ -29,8 +29,8 @@ from gpuloom.web.parameters import (
     read_limit,
     read_pod_name,
 )
-from gpuloom.web.place import API_ROOT
 from gpuloom.web.preempting import BudgetLookup
+from gpuloom.web.protocol import API_ROOT
 from gpuloom.web.refusals import RefusedError, need_nodes, need_pods
 from gpuloom.web.rights import view as view_rights
 from gpuloom.web.views.cards import list_cards, list_nodes

@@ -6,7 +6,7 @@ from aiohttp import web
 from yarl import URL
 
 from gpuloom.serving.rights import SignInError
-from gpuloom.web.place import TOKEN_HEADER
+from gpuloom.web.protocol import TOKEN_HEADER
 from gpuloom.web.sessions import LONGEST_S, Sessions
 
 _HARMLESS = frozenset({"GET", "HEAD"})

@@ -2,11 +2,11 @@
 
 from gpuloom.kube import ApiError, NotFoundError, UnreadableError
 from gpuloom.kube.resources import HOST_PODS, is_path_segment
-from gpuloom.model.cardplace import NoCardError, SeveralCardsError, find_at
+from gpuloom.model.cardname import NoCardError, SeveralCardsError, find_at
 from gpuloom.model.uuids import AmbiguousUuidError
 from gpuloom.scheduler.filter.history import PastDecision
 from gpuloom.serving.turns import CrowdedError, TurnLimits, Turns
-from gpuloom.web.pages import Pace
+from gpuloom.web.pacing import Pace
 from gpuloom.web.podmemory import PodMemory
 from gpuloom.web.refusals import RefusedError, need_nodes, need_pods
 from gpuloom.web.views.cards import detail_node, find_card
@@ -92,6 +92,6 @@ class Lookup:
             raise RefusedError(422, f"pod {namespace}/{name}: {error.message}") from error
         except ApiError as error:
             raise RefusedError(503, str(error)) from error
-        pod = self._source.state.shown.bounds.cut(pod)
+        pod = self._source.state.shown.size_limits.cut(pod)
         self._known.keep(pod)
         return pod

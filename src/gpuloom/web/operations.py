@@ -8,7 +8,7 @@ import msgspec
 
 from gpuloom import __version__
 from gpuloom.engine.explanation.values import Explanation, Value
-from gpuloom.web.place import API_ROOT, TOKEN_HEADER
+from gpuloom.web.protocol import API_ROOT, TOKEN_HEADER
 from gpuloom.web.views.values import (
     CardView,
     DecisionView,
@@ -148,7 +148,7 @@ def _describe(operation: Operation) -> dict[str, Any]:
     described = {
         "operationId": operation.id or f"{operation.method}{operation.answer_kind}",
         "summary": operation.summary,
-        "parameters": [*_name_places(operation.path), *map(_name_parameter, operation.parameters)],
+        "parameters": [*_name_path_parameters(operation.path), *map(_name_parameter, operation.parameters)],
         "responses": _answer_with(head if operation.is_list else {"allOf": [schema, head]}),
     }
     if operation.method == "post":
@@ -176,7 +176,7 @@ def _answer_with(schema: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _name_places(path: str) -> list[dict[str, Any]]:
+def _name_path_parameters(path: str) -> list[dict[str, Any]]:
     names = [part.strip("{}") for part in path.split("/") if part.startswith("{")]
     return [{"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names]
 

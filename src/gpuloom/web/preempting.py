@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.kube import DISRUPTION_BUDGETS, PODS, ApiError, KubeClient, NotFoundError
 from gpuloom.kube.lists import ListOptions
-from gpuloom.web.pages import Pace
+from gpuloom.web.pacing import Pace
 from gpuloom.web.views.preempting import Prospect, VictimFacts, find_prospect
 from gpuloom.web.views.source import Source
 from gpuloom.wire.objects import Pod

@@ -19,7 +19,7 @@ from gpuloom.web.entrance import Entrance
 from gpuloom.web.monitors.asking import MonitorClient, MonitorSource
 from gpuloom.web.monitors.book import STEP_S
 from gpuloom.web.monitors.round import MonitorRounds
-from gpuloom.web.pages import Pace
+from gpuloom.web.pacing import Pace
 from gpuloom.web.sessions import Sessions
 from gpuloom.web.stranded import POINTS_OF_USE, ROUND_S, follow
 from gpuloom.web.views.source import Source
@@ -83,7 +83,7 @@ class WebPart:
             api = WebApi(self._source, self._rights, Entrance(Sessions(), is_tls=tls is not None), self._pace())
             dashboard = Dashboard(api)
             listening = await listen(stack, address, [*api.routes(), *dashboard.routes()], tls)
-            self._source.parts.doors.connections["web"] = listening.connections
+            self._source.parts.listeners.connections["web"] = listening.connections
             self.url = listening.url
             stack.push_async_callback(dashboard.close)
             self._start_looking(stack, api.pace)

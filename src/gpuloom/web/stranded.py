@@ -11,7 +11,7 @@ from gpuloom.engine.filtering.stranded import StrandedByNode, StrandedShares
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.web.monitors.book import STEP_S
 from gpuloom.web.monitors.hours import Hour, Hours
-from gpuloom.web.pages import Pace
+from gpuloom.web.pacing import Pace
 from gpuloom.web.rounds import try_round
 
 ROUND_S = 10.0
@@ -24,10 +24,10 @@ _LEAST_FREE = 0.005
 
 @dataclass(slots=True)
 class StrandedBook:
-    """The figures of the last look, None before the first and where nothing is known; and a byte for each point.
+    """The figures of the last measurement, None before the first and where nothing is known; and a byte for each point.
 
     clock  seconds since 1970
-    at     when the last look was
+    at     when that was
     """
 
     clock: Callable[[], float]
@@ -37,8 +37,8 @@ class StrandedBook:
     _by_vendor: list[StrandedByNode] = field(default_factory=list)
     _hours: Hours = field(default_factory=lambda: Hours(1))
 
-    def look(self, state: SchedulerState) -> Generator[None, None, None]:
-        """Look at all nodes, a vendor's at a time."""
+    def measure(self, state: SchedulerState) -> Generator[None, None, None]:
+        """Measure what is stranded on all nodes, a vendor's at a time."""
         found: list[StrandedByNode] = []
         for word, scheduler in state.pod_scheduler.by_vendor.items():
             yield
@@ -55,7 +55,7 @@ class StrandedBook:
 
     def node(self, name: str) -> StrandedShares | None:
         """Return what is stranded on a node, None where that is not known."""
-        return _add([one.node(name) for one in self._by_vendor if name in one.places])
+        return _add([one.node(name) for one in self._by_vendor if name in one.column_of])
 
     def hours(self) -> Hour:
         """Return the last hours: per cent of what was free."""
@@ -76,7 +76,7 @@ async def follow(
     interval_s: float,
     sleep: Callable[[float], Awaitable[object]],
 ) -> None:
-    """Look again and again until cancelled."""
+    """Measure again and again until cancelled."""
     while True:
-        await try_round(pace.finish(book.look(state)), "stranded cards")
+        await try_round(pace.finish(book.measure(state)), "stranded cards")
         await sleep(interval_s)

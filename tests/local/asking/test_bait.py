@@ -7,7 +7,7 @@ from local.asking.conftest import Stage
 from local.asking.listener import listen
 
 from gpuloom.kube.resources import MUTATING_WEBHOOKS, SERVICES
-from gpuloom.web.place import SERVICE_ANNOTATION
+from gpuloom.web.protocol import SERVICE_ANNOTATION
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

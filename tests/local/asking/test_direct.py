@@ -13,7 +13,7 @@ from local.asking.listener import Listener, listen, present
 
 from gpuloom.kube.authority import CertificateAuthority
 from gpuloom.kube.resources import MUTATING_WEBHOOKS
-from gpuloom.web.place import INSTALLATION_LABEL, SERVICE_ANNOTATION
+from gpuloom.web.protocol import INSTALLATION_LABEL, SERVICE_ANNOTATION
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

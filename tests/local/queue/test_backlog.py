@@ -1,6 +1,6 @@
 import pytest
 
-from gpuloom.local.queue.backlog import REFUSED_LIMIT_S, Backlog, QueuePlace
+from gpuloom.local.queue.backlog import REFUSED_LIMIT_S, Backlog, SubQueue
 from gpuloom.local.queue.pods import QueuedPod, QueuedSpec
 from gpuloom.wire.objects import ObjectMeta
 
@@ -58,7 +58,7 @@ def test_a_cluster_event_after_the_backoff_makes_a_refused_pod_ready_at_once(bac
     backlog.take(0)
     backlog.refuse("a", 0)
     backlog.wake(30)
-    assert backlog.place("a") is QueuePlace.READY
+    assert backlog.sub_queue("a") is SubQueue.ACTIVE
 
 
 def test_an_event_during_the_attempt_is_not_lost(backlog: Backlog) -> None:
@@ -66,7 +66,7 @@ def test_an_event_during_the_attempt_is_not_lost(backlog: Backlog) -> None:
     backlog.take(0)
     backlog.wake(0.1)
     backlog.refuse("a", 0.2)
-    assert backlog.place("a") is QueuePlace.BACKING_OFF
+    assert backlog.sub_queue("a") is SubQueue.BACKOFF
 
 
 def test_a_refused_pod_is_tried_again_after_five_minutes_without_any_event(backlog: Backlog) -> None:
@@ -95,7 +95,7 @@ def test_a_changed_annotation_gives_a_refused_pod_another_try(backlog: Backlog) 
     backlog.take(0)
     backlog.refuse("a", 0)
     backlog.put(make_pod("a", annotations={"gpuloom.io/woken": "now"}), 20)
-    assert backlog.place("a") is QueuePlace.READY
+    assert backlog.sub_queue("a") is SubQueue.ACTIVE
 
 
 def test_an_unchanged_pod_stays_refused(backlog: Backlog) -> None:
@@ -103,7 +103,7 @@ def test_an_unchanged_pod_stays_refused(backlog: Backlog) -> None:
     backlog.take(0)
     backlog.refuse("a", 0)
     backlog.put(make_pod("a"), 20)
-    assert backlog.place("a") is QueuePlace.REFUSED
+    assert backlog.sub_queue("a") is SubQueue.UNSCHEDULABLE
 
 
 def test_a_pod_that_changes_during_its_attempt_backs_off_instead_of_waiting(backlog: Backlog) -> None:
@@ -111,7 +111,7 @@ def test_a_pod_that_changes_during_its_attempt_backs_off_instead_of_waiting(back
     backlog.take(0)
     backlog.put(make_pod("a", annotations={"k": "v"}), 0)
     backlog.refuse("a", 0)
-    assert backlog.place("a") is QueuePlace.BACKING_OFF
+    assert backlog.sub_queue("a") is SubQueue.BACKOFF
 
 
 def test_what_is_dropped_in_flight_stays_away(backlog: Backlog) -> None:
@@ -119,7 +119,7 @@ def test_what_is_dropped_in_flight_stays_away(backlog: Backlog) -> None:
     backlog.take(0)
     backlog.drop("a")
     backlog.fail("a", 0)
-    assert backlog.place("a") is None
+    assert backlog.sub_queue("a") is None
 
 
 def test_a_dropped_pod_leaves_no_timer(backlog: Backlog) -> None:

@@ -298,7 +298,7 @@ async def test_making_room_is_replayed_to_the_same_answers(site: Site, file: Pat
     await site.wait_bound(low)
     high = await submit("high", 8000, 10)
     assert await site.choose(high) is None
-    await site.clock.run_until(lambda: state.shown.is_leaving(low.metadata.uid), step_s=0.05)
+    await site.clock.run_until(lambda: state.shown.is_terminating(low.metadata.uid), step_s=0.05)
     for number, (memory_mib, priority) in enumerate([(3000, 10), (1000, 1), (3000, 1)]):
         await site.choose(await submit(f"between-{number}", memory_mib, priority))
     assert await site.choose(high) is None

@@ -99,7 +99,9 @@ class Judge(ProcessObserver):
         return {held.uid for held in self._state.cluster.ledger.on_node(node)}
 
     def _staying(self, node: str) -> set[str]:
-        return {uid for uid in self._all(node) if not self._state.shown.is_leaving(uid) and uid not in self._asked()}
+        return {
+            uid for uid in self._all(node) if not self._state.shown.is_terminating(uid) and uid not in self._asked()
+        }
 
     def _waiting_for(self, node: str, nomination: Nomination) -> set[str]:
         others = self._state.nominations.that_bind(nomination.uid, nomination.priority)
@@ -147,7 +149,7 @@ class Churn:
 
     async def let_leavers_go(self, probability: float = 0.5) -> None:
         """Let some of those that end be gone."""
-        for uid in [uid for uid in self._pods if uid in self.state.shown.pods and self.state.shown.is_leaving(uid)]:
+        for uid in [uid for uid in self._pods if uid in self.state.shown.pods and self.state.shown.is_terminating(uid)]:
             if self._chance.random() < probability:
                 await self._site.remove(self._pods[uid])
 
@@ -181,7 +183,7 @@ class Churn:
             await self.let_leavers_go(1.0)
             await self.schedule()
             await self.pause()
-            if not len(self.state.nominations) and not any(map(self.state.shown.is_leaving, self.state.shown.pods)):
+            if not len(self.state.nominations) and not any(map(self.state.shown.is_terminating, self.state.shown.pods)):
                 await self._site.clock.advance(2)
                 await self.schedule()
                 await self.pause()

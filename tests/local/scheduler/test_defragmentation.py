@@ -9,7 +9,7 @@ from local.scheduler.clock import let_answers_arrive, poll
 from local.scheduler.site import DEFAULTS, Site, card
 
 from gpuloom.kube import DISRUPTION_BUDGETS, NODES
-from gpuloom.kube.cordons import CardPlace, write_cordon
+from gpuloom.kube.cordons import NodeCard, write_cordon
 from gpuloom.scheduler.settings import SchedulerSettings, SettingsError
 from gpuloom.wire.keys import NODE_CORDON, NODE_MOVING
 from gpuloom.wire.objects import Pod
@@ -106,7 +106,7 @@ async def test_a_card_that_is_cordoned_during_moves_stays_closed(site: Site) -> 
     await wait_long(site)
     left = await leaving(site)
     node, other = ("n1", "n2") if left.name == "a" else ("n2", "n1")
-    assert await write_cordon(site.client, CardPlace(node, card(node).id), is_closed=True)
+    assert await write_cordon(site.client, NodeCard(node, card(node).id), is_closed=True)
     await site.remove(left)
     await run(site, "anew", other)
     await poll(lambda: plans(site) == {"made": 1})

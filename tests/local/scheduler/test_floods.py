@@ -249,7 +249,7 @@ async def test_the_connection_of_a_large_review_holds_little_and_serves_on_after
             denied = (await reply.json())["response"]
         async with session.post(where, json=small) as reply:
             answered = (await reply.json())["response"]
-        transports = [one.transport for one in site.process.parts.doors.connections["main"].open]
+        transports = [one.transport for one in site.process.parts.listeners.connections["main"].open]
         sockets = [one.get_extra_info("socket") for one in transports if one is not None]
         held = [one.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) for one in sockets]
     assert (denied["uid"], denied["status"]["code"], answered["uid"]) == ("r1", 413, "r2")
@@ -260,7 +260,7 @@ async def test_a_body_that_does_not_come_is_no_call_that_others_give_way_to(site
     async with open_raw(site) as (_, writer):
         writer.write(HEAD % b"Content-Length: 10\r\n")
         await writer.drain()
-        connections = site.process.parts.doors.connections["main"]
+        connections = site.process.parts.listeners.connections["main"]
         await poll(lambda: len(connections.open) > 0)
         async with post(site, review(b"{}")) as reply:
             assert reply.status == 200

@@ -57,7 +57,7 @@ def is_nominated(site: Site, pod: Pod) -> bool:
 
 
 async def wait_leaving(site: Site, pod: Pod) -> None:
-    await poll(lambda: site.process.state.shown.is_leaving(pod.metadata.uid))
+    await poll(lambda: site.process.state.shown.is_terminating(pod.metadata.uid))
 
 
 async def leaves_nobody(site: Site, *staying: Pod) -> None:
@@ -243,7 +243,7 @@ async def test_a_protected_pod_is_asked_and_another_leaves_in_its_place(site: Si
     protected, other = await run(site, "protected", 8000, 1), await run(site, "other", 8000, 2, node="n2")
     site.fail("POST", "/pods/protected/eviction", status=429, times=100)
     assert await site.choose(await submit(site, "high", 8000, 10), "n1", "n2") is None
-    await site.clock.run_until(lambda: site.process.state.shown.is_leaving(other.metadata.uid), step_s=0.05)
+    await site.clock.run_until(lambda: site.process.state.shown.is_terminating(other.metadata.uid), step_s=0.05)
     await leaves_nobody(site, protected)
 
 
@@ -251,7 +251,7 @@ async def test_a_budget_is_broken_where_nothing_else_helps_and_the_pod_is_told(s
     protected = await run(site, "protected", 8000, 1)
     site.fail("POST", "/pods/protected/eviction", status=429, times=100)
     assert await site.choose(high := await submit(site, "high", 8000, 10)) is None
-    await site.clock.run_until(lambda: site.process.state.shown.is_leaving(protected.metadata.uid), step_s=0.05)
+    await site.clock.run_until(lambda: site.process.state.shown.is_terminating(protected.metadata.uid), step_s=0.05)
     found = await site.client.get(HOST_PODS, "protected", namespace="default")
     (condition,) = [one for one in found.status.conditions or () if one.type == "DisruptionTarget"]
     assert (condition.status, condition.reason) == ("True", "PreemptionByScheduler")
@@ -287,7 +287,7 @@ async def test_a_pod_stays_until_it_has_had_its_cards_for_a_while(empty: Site) -
     assert await empty.choose(await submit(empty, "high", 8000, 10)) is None
     await empty.clock.run_until(lambda: dropped(empty).get("young", 0) > 0, step_s=0.05)
     await leaves_nobody(empty, low)
-    await empty.clock.run_until(lambda: empty.process.state.shown.is_leaving(low.metadata.uid), step_s=5)
+    await empty.clock.run_until(lambda: empty.process.state.shown.is_terminating(low.metadata.uid), step_s=5)
 
 
 async def test_a_static_pod_stays(site: Site) -> None:
@@ -346,7 +346,7 @@ async def find_room_before_all_were_asked(site: Site) -> tuple[Pod, Pod]:
 async def test_nobody_more_is_evicted_for_a_pod_that_found_room_meanwhile(site: Site) -> None:
     _, last = await find_room_before_all_were_asked(site)
     await site.clock.advance(30)
-    assert not site.process.state.shown.is_leaving(last.metadata.uid)
+    assert not site.process.state.shown.is_terminating(last.metadata.uid)
 
 
 async def test_who_was_not_asked_to_leave_is_when_the_room_that_was_found_meanwhile_is_lost_again(site: Site) -> None:
@@ -399,7 +399,7 @@ async def test_most_plans_at_a_time(empty: Site) -> None:
     await empty.clock.run_until(lambda: is_nominated(empty, first), step_s=0.05)
     await leaves_nobody(empty)
     assert not is_nominated(empty, second)
-    leaving = [pod for pod in lows if empty.process.state.shown.is_leaving(pod.metadata.uid)]
+    leaving = [pod for pod in lows if empty.process.state.shown.is_terminating(pod.metadata.uid)]
     assert len(leaving) == 1
     await empty.remove(leaving[0])
     assert await empty.choose(first, "n1", "n2") is not None
@@ -425,7 +425,7 @@ async def test_a_pod_that_nobody_tries_while_its_room_is_free_keeps_others_from_
     """Its volume is gone: kube-scheduler refuses it before any Filter."""
     first, holder = await nominate_for_a_slot(empty)
     began_s = empty.clock.elapsed_s
-    await empty.clock.run_until(lambda: empty.process.state.shown.is_leaving(holder.metadata.uid), step_s=1)
+    await empty.clock.run_until(lambda: empty.process.state.shown.is_terminating(holder.metadata.uid), step_s=1)
     assert 30 <= empty.clock.elapsed_s - began_s < 120
     assert not is_nominated(empty, first)
     assert empty.process.parts.preemption.counts.ended == {"unclaimed": 1}
@@ -548,7 +548,7 @@ async def test_where_the_room_of_those_who_left_is_taken_by_another_room_is_made
     await run(site, "important", 8000, 20)
     began_s = site.clock.elapsed_s
     assert await site.choose(second, "n1", "n2") is None
-    await site.clock.run_until(lambda: site.process.state.shown.is_leaving(holder.metadata.uid), step_s=0.1)
+    await site.clock.run_until(lambda: site.process.state.shown.is_terminating(holder.metadata.uid), step_s=0.1)
     assert site.clock.elapsed_s - began_s < 5
 
 

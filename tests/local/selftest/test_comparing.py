@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpuloom.local.selftest.comparing import Told, check_cores, check_priority, check_regions
+from gpuloom.local.selftest.comparing import ReportedUse, check_cores, check_priority, check_regions
 from gpuloom.local.selftest.report import StepFailedError
 from gpuloom.node.monitor.region import DeviceUse
 
@@ -12,7 +12,7 @@ SIZE, LIMIT = 512 * MIB, 1024 * MIB
 
 def tell(*, data=SIZE, total=SIZE, limit=LIMIT, process=SIZE, grown=SIZE, pid=7):
     region = DeviceUse(0, "GPU-a", limit, total - data, 0, data, 0, total, 0)
-    return Told("GPU-a", pid, region, process, grown)
+    return ReportedUse("GPU-a", pid, region, process, grown)
 
 
 @pytest.mark.parametrize(

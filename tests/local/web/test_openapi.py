@@ -12,7 +12,7 @@ from gpuloom.serving.rights import Rights
 from gpuloom.web.api import WebApi
 from gpuloom.web.entrance import Entrance
 from gpuloom.web.operations import OPERATIONS, Operation
-from gpuloom.web.pages import Pace
+from gpuloom.web.pacing import Pace
 from gpuloom.web.sessions import Sessions
 from gpuloom.web.views.source import Source
 from gpuloom.wire.words import decode_time, encode_time, encode_unix_time

@@ -136,7 +136,7 @@ async def test_no_piece_of_a_page_is_long_however_large_the_cluster(
     """Counted in calls of functions. In one piece the table of nodes takes 19,000 here, the explanation 31,000."""
     await set_large_scene(pages.site, 150)
     await state_of(pages, path)
-    monkeypatch.setattr("gpuloom.web.pages.SLICE_S", 0.0)
+    monkeypatch.setattr("gpuloom.web.pacing.SLICE_S", 0.0)
     with count_pieces() as pieces:
         await state_of(pages, path)
     assert 0 < pieces.longest < 5000

@@ -31,7 +31,7 @@ from gpuloom.scheduler.outlook.file import read_workload
 from gpuloom.scheduler.outlook.lines import ExpectedPods, read_mix
 from gpuloom.vendors.catalog import load_shipped, make_catalog
 from gpuloom.vendors.device_config import apply_device_config
-from gpuloom.web.place import INSTALLATION_LABEL, SERVICE_ANNOTATION, SERVICE_PORT
+from gpuloom.web.protocol import INSTALLATION_LABEL, SERVICE_ANNOTATION, SERVICE_PORT
 from gpuloom.wire.keys import NODE_CORDON, NODE_MOVING
 from gpuloom.wire.node_config import FilterDevices, NodeConfig, decode_node_config, encode_node_config
 from harness.helm import CHART, NAMESPACE, Helm

@@ -159,7 +159,7 @@ class World(Site):
         state = self.process.state
         await wait(
             lambda: all(
-                one.metadata.uid in state.shown.gone or state.shown.is_leaving(one.metadata.uid) for one in pods
+                one.metadata.uid in state.shown.gone or state.shown.is_terminating(one.metadata.uid) for one in pods
             )
         )
 

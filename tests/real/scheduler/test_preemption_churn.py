@@ -42,7 +42,7 @@ async def world(plane: ControlPlane) -> AsyncIterator[World]:
 def has_settled(world: World) -> bool:
     """Whether nobody leaves, nobody is to have others' room, and nobody waits whom the less important could let in."""
     state = world.process.state
-    is_quiet = not len(state.nominations) and not any(map(state.shown.is_leaving, state.shown.pods))
+    is_quiet = not len(state.nominations) and not any(map(state.shown.is_terminating, state.shown.pods))
     return is_quiet and world.book.find_unserved(state) == []
 
 

@@ -9,7 +9,7 @@ from gpuloom.scheduler.leadership.rolelabel import ROLE_LABEL
 from gpuloom.vendors.catalog import load_shipped
 from gpuloom.vendors.mthreads import REQUESTED
 from gpuloom.vendors.profile import Profile
-from gpuloom.web.place import INSTALLATION_LABEL
+from gpuloom.web.protocol import INSTALLATION_LABEL
 from gpuloom.wire import keys
 
 PAGE = (Path(__file__).parents[3] / "docs" / "annotations.md").read_text(encoding="utf-8")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpuloom.doctor.checks import Check, Unseen, look, run_checks, sort_findings
+from gpuloom.doctor.checks import Check, Unseen, require, run_checks, sort_findings
 from gpuloom.doctor.findings import Fault, Finding, Problem, Severity
 
 PROBLEM = Problem("card 0", "is lost", Fault.MACHINE, "restart the node")
@@ -14,7 +14,7 @@ def complain(_: object) -> Iterator[Problem]:
 
 
 def look_away(_: object) -> Iterator[Problem]:
-    look(Unseen("no rights"))
+    require(Unseen("no rights"))
     yield PROBLEM
 
 
@@ -39,7 +39,7 @@ def test_a_fact_that_could_not_be_collected_skips_the_check_with_the_reason() ->
 def test_what_a_judgement_found_before_it_could_not_look_on_is_kept() -> None:
     def complain_and_look_away(_: object) -> Iterator[Problem]:
         yield PROBLEM
-        look(Unseen("no rights"))
+        require(Unseen("no rights"))
 
     findings = run_checks([Check("cards", "", "fine", complain_and_look_away)], None, "node n1")
     assert [finding.severity for finding in findings] == [Severity.ERROR, Severity.SKIPPED]

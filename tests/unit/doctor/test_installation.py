@@ -108,7 +108,7 @@ def test_the_configuration_that_kube_scheduler_was_given_is_read() -> None:
     found = read_kube_scheduler(installed(KUBE, CHART), config_map(other_yaml=YAML, config_yaml=YAML))
     assert found is not None
     assert found.configuration is not None
-    assert (found.minor, found.place) == (34, "ConfigMap gpu/c, config.yaml")
+    assert (found.minor, found.source) == (34, "ConfigMap gpu/c, config.yaml")
     assert found.configuration.extenders[0].managed_resources[0].ignored_by_scheduler
 
 

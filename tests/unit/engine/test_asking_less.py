@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from builders import NVIDIA, Engine, card, container, pod
 
+from gpuloom.engine.explanation.diagnosis import ExplanationScope
 from gpuloom.engine.explanation.explain import explain
-from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.request.demand import read_demand
 from gpuloom.engine.steps import run_to_end
 from gpuloom.wire.objects import Pod

@@ -1,4 +1,4 @@
-"""Which obstacles the short explanation names where notes and filters keep a pod away, and which cards it has."""
+"""What the short explanation names where notes and filters keep a pod away, and which cards it has."""
 
 from gpuloom.engine.explanation.text import tell_briefly
 from gpuloom.engine.explanation.values import (

@@ -7,8 +7,8 @@ from builders import card, pod
 
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
+from gpuloom.engine.explanation.diagnosis import ExplanationScope
 from gpuloom.engine.explanation.explain import explain
-from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.text import tell_explanation
 from gpuloom.engine.explanation.values import Explanation
 from gpuloom.engine.filtering.rule_table import select_rules

@@ -6,7 +6,7 @@ import pytest
 from builders import card
 
 from gpuloom.engine.filtering.exact_fit import fits_exactly
-from gpuloom.engine.request.demand import Phase
+from gpuloom.engine.request.demand import ContainerType
 from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
@@ -16,7 +16,7 @@ from gpuloom.vendors.catalog import Catalog, load_default_profiles
 
 def holding(uid: str, mask: int) -> Reservation:
     shares = {"AWSNeuron": ((Share("d0", "AWSNeuron", 0, mask),),)}
-    return Reservation(uid, "ns", uid, "n1", shares, (Phase.REGULAR,), ReservationStatus.ASSUMED, 0.0)
+    return Reservation(uid, "ns", uid, "n1", shares, (ContainerType.REGULAR,), ReservationStatus.ASSUMED, 0.0)
 
 
 @pytest.mark.parametrize(("mask", "fits"), [(1, False), (2, True), (4, False)])
@@ -29,7 +29,7 @@ def test_a_core_that_is_in_use_is_not_given_again(mask: int, *, fits: bool) -> N
 
 def on_a_gpu(memory_mib: int, cores: int, uid: str = "second") -> Reservation:
     shares = {"NVIDIA": ((Share("d0", "NVIDIA", memory_mib, cores),),)}
-    return Reservation(uid, "ns", uid, "n1", shares, (Phase.REGULAR,), ReservationStatus.ASSUMED, 0.0)
+    return Reservation(uid, "ns", uid, "n1", shares, (ContainerType.REGULAR,), ReservationStatus.ASSUMED, 0.0)
 
 
 def gpus(held_cores: int, **facts: Any) -> ClusterState:

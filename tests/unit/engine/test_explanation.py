@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.explanation.depth import Depth
+from gpuloom.engine.explanation.diagnosis import ExplanationScope
 from gpuloom.engine.explanation.explain import explain
-from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.text import tell_explanation
 from gpuloom.engine.explanation.values import Amount, CardVerdict, Explanation, NodeVerdict
 from gpuloom.engine.request.demand import read_demand

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from gpuloom.engine.explanation.depth import Depth
+from gpuloom.engine.explanation.diagnosis import ExplanationScope
 from gpuloom.engine.explanation.explain import explain
-from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.values import Explanation, NodeVerdict
 from gpuloom.engine.request.demand import read_demand
 from gpuloom.engine.state.card_table import NodeCards

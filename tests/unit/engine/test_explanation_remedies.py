@@ -6,8 +6,8 @@ import msgspec
 from builders import NVIDIA, Engine, card, container, pod
 
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
+from gpuloom.engine.explanation.diagnosis import ExplanationScope
 from gpuloom.engine.explanation.explain import explain
-from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.values import Remedy
 from gpuloom.engine.request.demand import read_demand
 from gpuloom.engine.request.options import Options

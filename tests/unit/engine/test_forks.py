@@ -34,7 +34,7 @@ def reservation(uid: str, node: str, memory_mib: int, namespace: str = "default"
         name=uid,
         node=node,
         shares={"NVIDIA": ((share,),)},
-        phases=(),
+        container_types=(),
         status=ReservationStatus.ASSUMED,
         since=0.0,
     )

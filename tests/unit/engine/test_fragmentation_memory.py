@@ -128,7 +128,7 @@ def test_ranks_and_cards_are_those_of_a_fresh_look(
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_ranks_follow_what_the_reserve_charges_up_and_down(seed: int) -> None:
+def test_ranks_follow_what_large_pods_charge_up_and_down(seed: int) -> None:
     random = Random(seed)
     engine = a_cluster([ExpectedShape(NVIDIA.word, 9000, cards, memory_mib=8000) for cards in (1, 1, 1, 8)])
     for at in range(NODES):

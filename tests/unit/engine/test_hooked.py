@@ -12,7 +12,7 @@ from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.filtering import hooked_results
 from gpuloom.engine.filtering.hook_calls import choose_cards
 from gpuloom.engine.filtering.hooked_results import MOST_RANKED
-from gpuloom.engine.request.demand import Demands, Phase, read_demands
+from gpuloom.engine.request.demand import ContainerType, Demands, read_demands
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.engine.state.cluster_state import ClusterState
@@ -41,7 +41,7 @@ def a_judge() -> PodScheduler:
 def hold(pod_scheduler: PodScheduler, node: str) -> None:
     shares = {WORD: ((Share(f"{node}-0", WORD, 1000, 1),),)}
     pod_scheduler.cluster_state.assume(
-        Reservation(node, "ns", node, node, shares, (Phase.REGULAR,), ReservationStatus.ASSUMED, 0.0)
+        Reservation(node, "ns", node, node, shares, (ContainerType.REGULAR,), ReservationStatus.ASSUMED, 0.0)
     )
 
 

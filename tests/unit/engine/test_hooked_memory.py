@@ -14,7 +14,7 @@ from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.filtering import hooked_results
 from gpuloom.engine.filtering.hook_calls import choose_cards
-from gpuloom.engine.request.demand import Demands, Phase, read_demands
+from gpuloom.engine.request.demand import ContainerType, Demands, read_demands
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.engine.state.cluster_state import ClusterState
@@ -64,7 +64,7 @@ def hold(pod_scheduler: PodScheduler, uuid: str, *, by: str = "", memory_mib: in
         name=uuid,
         node=uuid.partition("-")[0],
         shares={word: ((Share(uuid, word, memory_mib, 1),),)},
-        phases=(Phase.REGULAR,),
+        container_types=(ContainerType.REGULAR,),
         status=ReservationStatus.ASSUMED,
         since=0.0,
         tenancies={word: Tenancy("", "fixed-share")},

@@ -15,7 +15,7 @@ from gpuloom.engine.decision.decision import Decision, UnsettledError
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.filtering.candidates import MANY
 from gpuloom.engine.placement.placer import Placer
-from gpuloom.engine.request.demand import Demand, Demands, Phase, read_demands
+from gpuloom.engine.request.demand import ContainerType, Demand, Demands, read_demands
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.engine.state.cluster_state import ClusterState
@@ -65,7 +65,7 @@ def hold(pod_scheduler: PodScheduler, node: str, word: str, place: int, memory_m
     shares = {word: ((Share(f"{node}-{place}", word, memory_mib, 30),),)}
     uid = f"held-{number}"
     pod_scheduler.cluster_state.assume(
-        Reservation(uid, "ns", uid, node, shares, (Phase.REGULAR,), ReservationStatus.ASSUMED, 0.0)
+        Reservation(uid, "ns", uid, node, shares, (ContainerType.REGULAR,), ReservationStatus.ASSUMED, 0.0)
     )
 
 

@@ -7,7 +7,7 @@ from builders import Engine, card, container, pod
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuloom.engine.request.demand import Phase
+from gpuloom.engine.request.demand import ContainerType
 from gpuloom.engine.state.card_table import CardTable, NodeCards
 from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.ledger import Ledger, Reservation, ReservationStatus
@@ -89,7 +89,7 @@ def test_usage_of_a_node_that_registers_later_is_not_lost() -> None:
 
 def test_card_in_three_regular_containers_takes_three_slots() -> None:
     shares = [(Share("GPU-0", "NVIDIA", 1, 1),)] * 3
-    assert collapse(shares, [Phase.REGULAR] * 3) == {"GPU-0": Usage(3, 3, 3)}
+    assert collapse(shares, [ContainerType.REGULAR] * 3) == {"GPU-0": Usage(3, 3, 3)}
 
 
 AMOUNTS = st.integers(0, 100)
@@ -115,7 +115,9 @@ def change(ledger: Ledger, steps: Iterable[tuple[str, str, bool]]) -> None:
     for uid, node, takes in steps:
         if takes:
             shares = {"NVIDIA": ((Share("GPU-0", "NVIDIA", 5, 1),),)}
-            ledger.assume(Reservation(uid, "ns", uid, node, shares, (Phase.REGULAR,), ReservationStatus.ASSUMED, 0.0))
+            ledger.assume(
+                Reservation(uid, "ns", uid, node, shares, (ContainerType.REGULAR,), ReservationStatus.ASSUMED, 0.0)
+            )
         else:
             ledger.forget(uid)
 
@@ -155,7 +157,7 @@ def give(
     fleet: ClusterState, uid: str, word: str, uuid: str, memory_mib: int, instances: tuple[MigAllocation, ...] = ()
 ) -> None:
     shares = {word: ((Share(uuid, word, memory_mib, 1),),)}
-    regular = (Phase.REGULAR,)
+    regular = (ContainerType.REGULAR,)
     fleet.assume(
         Reservation(uid, "ns", uid, "n1", shares, regular, ReservationStatus.ASSUMED, 0.0, instances=instances)
     )
@@ -189,7 +191,9 @@ def test_cores_that_are_bits_of_a_mask_count_as_a_number_for_quotas() -> None:
     fleet = ClusterState(Catalog(tuple(one for one in load_default_profiles() if one.word == "AWSNeuron")))
     for uid, uuid, mask in (("a", "0", 3), ("b", "1", 2)):
         shares = {"AWSNeuron": ((Share(uuid, "AWSNeuron", 0, mask),),)}
-        fleet.assume(Reservation(uid, "ns", uid, "n1", shares, (Phase.REGULAR,), ReservationStatus.ASSUMED, 0.0))
+        fleet.assume(
+            Reservation(uid, "ns", uid, "n1", shares, (ContainerType.REGULAR,), ReservationStatus.ASSUMED, 0.0)
+        )
     assert fleet.ledger.namespace_usage("ns", "AWSNeuron").cores == 3
     fleet.forget("a")
     assert fleet.ledger.namespace_usage("ns", "AWSNeuron").cores == 1
@@ -198,9 +202,18 @@ def test_cores_that_are_bits_of_a_mask_count_as_a_number_for_quotas() -> None:
 def test_a_reservation_keeps_priority_and_start_of_its_pod_whatever_becomes_of_it() -> None:
     ledger = Ledger()
     shares = {"NVIDIA": ((Share("GPU-0", "NVIDIA", 5, 1),), (Share("GPU-0", "NVIDIA", 7, 1),))}
-    phases = (Phase.INIT, Phase.REGULAR)
+    container_types = (ContainerType.INIT, ContainerType.REGULAR)
     held = Reservation(
-        "x", "ns", "x", "n1", shares, phases, ReservationStatus.ASSUMED, 0.0, priority=-5, started_at=1_700_000_000
+        "x",
+        "ns",
+        "x",
+        "n1",
+        shares,
+        container_types,
+        ReservationStatus.ASSUMED,
+        0.0,
+        priority=-5,
+        started_at=1_700_000_000,
     )
     ledger.assume(held)
     ledger.confirm("x")

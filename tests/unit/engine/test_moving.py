@@ -47,7 +47,7 @@ class Engine:
                 name=moving.name,
                 node=decision.node,
                 shares=decision.shares,
-                phases=demands["NVIDIA"].phases,
+                container_types=demands["NVIDIA"].container_types,
                 status=ReservationStatus.CONFIRMED,
                 since=0.0,
             )

@@ -11,7 +11,7 @@ from builders import NVIDIA, card, pod
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.nominated import NominationScheduler
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
-from gpuloom.engine.request.demand import Demands, read_demands, read_phases
+from gpuloom.engine.request.demand import Demands, read_container_types, read_demands
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.closings import Closing
 from gpuloom.engine.state.cluster_state import ClusterState
@@ -37,9 +37,9 @@ class Cluster:
             cards = tuple(card(f"{name}-{number}", index=number) for number in range(count))
             self.state.register(name, "NVIDIA", NodeCards(cards))
         self.nominations = Nominations()
-        self.leaving: set[str] = set()
+        self.terminating: set[str] = set()
         self.live = PodScheduler(self.state, Options())
-        self.scheduler = NominationScheduler(self.live, self.nominations, self.leaving)
+        self.scheduler = NominationScheduler(self.live, self.nominations, self.terminating)
 
     def demands(self, name: str, gib: int, cards: int = 1) -> Demands:
         return read_demands(pod(name=name, gpu=cards, gpumem=gib * 1024), CATALOG, Options())
@@ -59,7 +59,7 @@ class Cluster:
                     name=name,
                     node=decision.node,
                     shares=decision.shares,
-                    phases=read_phases(pod(name=name)),
+                    container_types=read_container_types(pod(name=name)),
                     status=ReservationStatus.CONFIRMED,
                     since=0.0,
                     priority=priority,
@@ -265,7 +265,7 @@ def test_pods_that_begin_to_leave_make_room_for_the_nominated_one_beside_others(
     c.place("first", 16, 0, "a")
     c.nominate("high", 16, 10, "a")
     assert c.decide("low", 8, 0).node is None
-    c.leaving.add("uid-first")
+    c.terminating.add("uid-first")
     assert c.decide("low", 8, 0).node == "a"
 
 
@@ -299,7 +299,7 @@ def churn(seed: int) -> Iterator[tuple[Cluster, NominationScheduler, Demands, in
     c = Cluster({name: chooser.randint(1, 3) for name in "abcd"})
     for number in range(60):
         change(c, chooser, number)
-        fresh = NominationScheduler(PodScheduler(c.state, Options()), c.nominations, c.leaving)
+        fresh = NominationScheduler(PodScheduler(c.state, Options()), c.nominations, c.terminating)
         gib, count, priority = chooser.choice((2, 6, 12)), chooser.choice((1, 1, 2)), chooser.randint(0, 3)
         yield c, fresh, c.demands(f"p{number}", gib, count), priority
         c.place(f"p{number}", gib, priority, *"abcd", cards=count)
@@ -321,7 +321,7 @@ def change(c: Cluster, chooser: Random, number: int) -> None:
             victims = [one.name for one in c.state.ledger][: chooser.randrange(3)]
             c.nominate(f"high-{number}", chooser.randint(1, 16), chooser.randint(1, 3), name, *victims)
         case 1:
-            c.leaving.symmetric_difference_update(chooser.sample([f"uid-p{one}" for one in range(60)], 5))
+            c.terminating.symmetric_difference_update(chooser.sample([f"uid-p{one}" for one in range(60)], 5))
         case 2:
             c.end(*[one.name for one in c.state.ledger][: chooser.randrange(3)])
         case 3:

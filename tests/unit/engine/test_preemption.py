@@ -49,7 +49,7 @@ class Cluster:
                 name=uid,
                 node=node,
                 shares={"NVIDIA": ((share,),)},
-                phases=(),
+                container_types=(),
                 status=ReservationStatus.CONFIRMED,
                 since=0.0,
                 priority=priority,

@@ -15,8 +15,8 @@ from gpuloom.engine.decision.imagined import imagine_placed
 from gpuloom.engine.decision.nominated import NominationScheduler
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.filtering import candidates
-from gpuloom.engine.planning.preemption.levels import find_levels
 from gpuloom.engine.planning.preemption.lowest_priorities import LowestPriorities
+from gpuloom.engine.planning.preemption.victim_priorities import find_victim_priorities
 from gpuloom.engine.planning.preemption.victims import Preemptor
 from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.request.options import Options
@@ -267,11 +267,11 @@ def test_nominated_pods_and_those_who_preempt_see_the_nodes_that_there_are(word:
         found, expected = (one.decide_among(asked, written(names), 0) for one in (nominating, anew))
         assert (found.node, found.shares) == (expected.node, expected.shares)
         preemptor = Preemptor(demands_of(word, 2, others=(peer_of(word),)), 5)
-        levels = [
-            run_to_end(find_levels(one, preemptor, names, known, ()))
+        priorities = [
+            run_to_end(find_victim_priorities(one, preemptor, names, known, ()))
             for one, known in ((cluster.scheduler, index), (fresh, LowestPriorities()))
         ]
-        assert levels[0] == levels[1]
+        assert priorities[0] == priorities[1]
 
 
 @pytest.mark.parametrize("steps", range(8))
@@ -282,7 +282,7 @@ def test_of_nodes_that_come_between_steps_none_is_taken_for_one_that_has_left(st
         cluster.take("come", which, 1)
         cluster.take("place", 0, 1)
     preemptor = Preemptor(demands_of(NVIDIA, 1), 5)
-    looking = find_levels(cluster.scheduler, preemptor, [*OLD, *late], LowestPriorities(), ())
+    looking = find_victim_priorities(cluster.scheduler, preemptor, [*OLD, *late], LowestPriorities(), ())
     for _ in range(steps):
         next(looking)
     for node in OLD:

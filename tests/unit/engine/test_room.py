@@ -9,7 +9,7 @@ from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.imagined import imagine_reservation
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.planning.capacity import MOST_PLACED, Capacity, count_capacity
-from gpuloom.engine.request.demand import Demands, Phase, read_demands
+from gpuloom.engine.request.demand import ContainerType, Demands, read_demands
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.engine.state.cluster_state import ClusterState
@@ -33,7 +33,9 @@ def fleet(nodes: Mapping[str, Sequence[Card]], options: Options | None = None) -
 
 def hold(scheduler: PodScheduler, node: str, uuid: str, *, memory_mib: int, cores: int = 0) -> None:
     shares = {"NVIDIA": ((Share(uuid, "NVIDIA", memory_mib, cores),),)}
-    reservation = Reservation(uuid, "other", uuid, node, shares, (Phase.REGULAR,), ReservationStatus.CONFIRMED, 0.0)
+    reservation = Reservation(
+        uuid, "other", uuid, node, shares, (ContainerType.REGULAR,), ReservationStatus.CONFIRMED, 0.0
+    )
     scheduler.cluster_state.assume(reservation)
 
 

@@ -76,7 +76,7 @@ def requests(draw: st.DrawFn) -> RequestColumns:
         slots=draw(numbers(1, 2)),
         total_cores=draw(numbers(0, 3, WHOLE_CARD)),
         cards=draw(numbers(1, 2)),
-        unserved=draw(flags()),
+        unsupported=draw(flags()),
         app_class=draw(st.sampled_from(["", ONLINE, "offline"])),
         policy=draw(st.integers(0, 2)),
         whole=draw(st.booleans()),

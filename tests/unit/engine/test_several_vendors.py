@@ -6,12 +6,12 @@ import pytest
 from builders import card
 
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
+from gpuloom.engine.explanation.diagnosis import ExplanationScope
 from gpuloom.engine.explanation.explain import explain
 from gpuloom.engine.explanation.several import NOT_TOGETHER
-from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.text import VENDORS_TITLE, tell_explanation
 from gpuloom.engine.explanation.values import Explanation
-from gpuloom.engine.request.demand import Phase, read_demand
+from gpuloom.engine.request.demand import ContainerType, read_demand
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.engine.state.cluster_state import ClusterState
@@ -51,8 +51,8 @@ def ask(fleet: ClusterState, *, nvidia_mib: int = 8 * GIB, dcu_mib: int = 8 * GI
 
 
 def hold(fleet: ClusterState, name: str, shares: PodShares) -> None:
-    phases = (Phase.REGULAR,) * max(map(len, shares.values()))
-    fleet.assume(Reservation(name, "default", name, "n1", shares, phases, ReservationStatus.CONFIRMED, 0.0))
+    container_types = (ContainerType.REGULAR,) * max(map(len, shares.values()))
+    fleet.assume(Reservation(name, "default", name, "n1", shares, container_types, ReservationStatus.CONFIRMED, 0.0))
 
 
 def standings(explanation: Explanation) -> dict[str, tuple[str, int]]:
@@ -130,7 +130,7 @@ def test_a_node_counts_all_of_its_cards_in_its_score_whether_the_pod_is_on_it_or
             node,
             node,
             {"NVIDIA": ((Share(f"NVIDIA-{node}", "NVIDIA", GIB, 0),),)},
-            (Phase.REGULAR,),
+            (ContainerType.REGULAR,),
             ReservationStatus.CONFIRMED,
             0.0,
         )

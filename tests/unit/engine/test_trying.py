@@ -14,7 +14,7 @@ from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.filtering.compiled_profile import compile_profile
 from gpuloom.engine.placement.placer import Placement, Placer, Unplaced
-from gpuloom.engine.request.demand import Demand, Phase, read_demand
+from gpuloom.engine.request.demand import ContainerType, Demand, read_demand
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
@@ -59,7 +59,7 @@ def hold(vendor_scheduler: VendorScheduler, holds: Sequence[tuple[int, int, int]
         shares = {word: ((Share(card.id, word, card.memory_mib // part, cores),),)}
         uid = f"held-{number}"
         vendor_scheduler.state.assume(
-            Reservation(uid, "ns", uid, NODES[node], shares, (Phase.REGULAR,), ReservationStatus.ASSUMED, 0.0)
+            Reservation(uid, "ns", uid, NODES[node], shares, (ContainerType.REGULAR,), ReservationStatus.ASSUMED, 0.0)
         )
 
 

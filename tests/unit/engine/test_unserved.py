@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpuloom.engine.state.unserved import LINGER_S, Unserved, UnservedPods, is_unserved
+from gpuloom.engine.state.unserved import LINGER_S, UnservedPod, UnservedPods, is_unserved
 from gpuloom.vendors.catalog import load_default_profiles, make_catalog
 from gpuloom.wire.keys import NODE_LOCK
 from gpuloom.wire.objects import Pod
@@ -36,8 +36,8 @@ def bound(uid: str = "u", node: str = "n1", *, phase: str = "allocating", starte
     return msgspec.convert(body, Pod)
 
 
-def sent(uid: str = "u", node: str = "n1", since: float = 0.0) -> Unserved:
-    return Unserved(uid, "ns", uid, node, frozenset({NODE_LOCK}), since)
+def sent(uid: str = "u", node: str = "n1", since: float = 0.0) -> UnservedPod:
+    return UnservedPod(uid, "ns", uid, node, frozenset({NODE_LOCK}), since)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import pytest
 from builders import pod
 from msgspec.structs import replace
 
-from gpuloom.engine.request.demand import Phase
+from gpuloom.engine.request.demand import ContainerType
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.kube import NotFoundError
 from gpuloom.model.share import Share
@@ -21,7 +21,7 @@ NOW_S = 2000.0
 
 def reservation(uid: str, age_s: float) -> Reservation:
     shares = {"NVIDIA": ((Share("card", "NVIDIA", 100, 10),),)}
-    return Reservation(uid, "ns", uid, "n1", shares, (Phase.REGULAR,), ReservationStatus.ASSUMED, NOW_S - age_s)
+    return Reservation(uid, "ns", uid, "n1", shares, (ContainerType.REGULAR,), ReservationStatus.ASSUMED, NOW_S - age_s)
 
 
 class Setting:

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from builders import card
 
-from gpuloom.engine.request.demand import Phase
+from gpuloom.engine.request.demand import ContainerType
 from gpuloom.engine.scoring.fragmentation.pod_mix import ExpectedShape, PodMix
 from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
@@ -56,7 +56,9 @@ def hold(state: SchedulerState, uid: str, node: str = "n1") -> Reservation:
     """Reserve a card for a pod, as a decision does."""
     share = Share(f"GPU-{node[1:]}", "NVIDIA", 100, 0)
     return state.cluster.assume(
-        Reservation(uid, "ns", uid, node, {"NVIDIA": ((share,),)}, (Phase.REGULAR,), ReservationStatus.ASSUMED, 0.0)
+        Reservation(
+            uid, "ns", uid, node, {"NVIDIA": ((share,),)}, (ContainerType.REGULAR,), ReservationStatus.ASSUMED, 0.0
+        )
     )
 
 
@@ -79,21 +81,21 @@ def test_the_cpu_that_bound_pods_request_is_told_before_a_decision_that_looks_at
     state = make_state()
     keeper = OutlookKeeper(state, Clocks())
     state.shown.hosts.apply(make_pod("a", "2500m", "n1"))
-    keeper.look(state.settings.read_demands(make_pod("p", "1", gpu="1")))
+    keeper.refresh_cpu(state.settings.read_demands(make_pod("p", "1", gpu="1")))
     assert state.cluster.outlook.cpu("n1") == HostCpu(13_500, 16_000)
     state.shown.hosts.delete("a", "n1")
-    keeper.look(state.settings.read_demands(make_pod("p", "1", gpu="1")))
+    keeper.refresh_cpu(state.settings.read_demands(make_pod("p", "1", gpu="1")))
     assert state.cluster.outlook.cpu("n1") == HostCpu(16_000, 16_000)
 
 
 def test_a_pod_decided_for_takes_its_cpu_before_it_is_seen_bound_and_once_only() -> None:
     state, asked = make_state(), make_pod("p", "1", gpu="1")
     keeper = OutlookKeeper(state, Clocks())
-    keeper.look(state.settings.read_demands(asked))
+    keeper.refresh_cpu(state.settings.read_demands(asked))
     hold(state, "a")
     keeper.note_decided(make_pod("a", "2500m", gpu="1"), "n1")
     for _ in range(2):
-        keeper.look(state.settings.read_demands(asked))
+        keeper.refresh_cpu(state.settings.read_demands(asked))
         assert state.cluster.outlook.cpu("n1") == HostCpu(13_500, 16_000)
         state.shown.hosts.apply(make_pod("a", "2500m", "n1", gpu="1"))
 
@@ -101,12 +103,12 @@ def test_a_pod_decided_for_takes_its_cpu_before_it_is_seen_bound_and_once_only()
 def test_a_pod_that_gives_its_cards_back_gives_its_cpu_back() -> None:
     state, asked = make_state(), make_pod("p", "1", gpu="1")
     keeper = OutlookKeeper(state, Clocks())
-    keeper.look(state.settings.read_demands(asked))
+    keeper.refresh_cpu(state.settings.read_demands(asked))
     hold(state, "a")
     keeper.note_decided(make_pod("a", "2500m", gpu="1"), "n1")
-    keeper.look(state.settings.read_demands(asked))
+    keeper.refresh_cpu(state.settings.read_demands(asked))
     state.release("a")
-    keeper.look(state.settings.read_demands(asked))
+    keeper.refresh_cpu(state.settings.read_demands(asked))
     assert state.cluster.outlook.cpu("n1") == HostCpu(16_000, 16_000)
 
 
@@ -117,10 +119,10 @@ def test_a_pod_decided_for_anew_takes_cpu_of_its_new_node_only() -> None:
     keeper = OutlookKeeper(state, Clocks())
     state.shown.hosts.touch("n2")
     for node in ("n1", "n2"):
-        keeper.look(state.settings.read_demands(asked))
+        keeper.refresh_cpu(state.settings.read_demands(asked))
         hold(state, "a", node)
         keeper.note_decided(make_pod("a", "2500m", gpu="1"), node)
-    keeper.look(state.settings.read_demands(asked))
+    keeper.refresh_cpu(state.settings.read_demands(asked))
     cpu = state.cluster.outlook.cpu
     assert (cpu("n1").free, cpu("n2").free) == (16_000, 13_500)
 
@@ -130,11 +132,11 @@ def test_a_pod_that_follows_kube_scheduler_to_another_node_takes_its_cpu_along()
     state.cluster.register("n2", "NVIDIA", NodeCards((card("GPU-2"),)))
     state.shown.nodes["n2"] = Node(metadata=ObjectMeta(name="n2"), status=NodeStatus(allocatable={"cpu": "16"}))
     keeper = OutlookKeeper(state, Clocks())
-    keeper.look(state.settings.read_demands(asked))
+    keeper.refresh_cpu(state.settings.read_demands(asked))
     held = hold(state, "a")
     keeper.note_decided(asked, "n1")
     ReservationMover(state, keeper, NOBODY.on_moved).move(asked, held, "n2")
-    keeper.look(state.settings.read_demands(asked))
+    keeper.refresh_cpu(state.settings.read_demands(asked))
     cpu = state.cluster.outlook.cpu
     assert (cpu("n1").free, cpu("n2").free) == (16_000, 13_500)
 
@@ -156,7 +158,7 @@ def test_otherwise_the_cpu_of_nodes_stays_unknown(settings: dict[str, Any], anno
     state = make_state(**settings)
     state.shown.hosts.apply(make_pod("a", "2500m", "n1"))
     asked = make_pod("p", "1", annotations=annotations, gpu="1")
-    OutlookKeeper(state, Clocks()).look(state.settings.read_demands(asked))
+    OutlookKeeper(state, Clocks()).refresh_cpu(state.settings.read_demands(asked))
     assert not state.cluster.outlook.is_known
 
 
@@ -169,7 +171,7 @@ def test_the_names_of_absent_nodes_are_not_kept_where_nobody_looks_at_the_cpu() 
 def test_the_names_of_absent_nodes_are_not_kept_between_two_looks_at_the_cpu() -> None:
     state = make_state()
     keeper = OutlookKeeper(state, Clocks())
-    keeper.look(state.settings.read_demands(make_pod("p", "1", gpu="1")))
+    keeper.refresh_cpu(state.settings.read_demands(make_pod("p", "1", gpu="1")))
     assert measure_kept(state) < MUCH
 
 
@@ -178,11 +180,11 @@ def test_a_node_that_is_gone_is_told_once_and_not_kept() -> None:
     keeper = OutlookKeeper(state, Clocks())
     keeper.note = lambda mix, cpu: noted.append((mix, dict(cpu)))
     asked = state.settings.read_demands(make_pod("p", "1", gpu="1"))
-    keeper.look(asked)
+    keeper.refresh_cpu(asked)
     del state.shown.nodes["n1"]
     for _ in range(2):
         state.shown.hosts.touch("n1")
-        keeper.look(asked)
+        keeper.refresh_cpu(asked)
     assert noted == [(None, {"n1": HostCpu(16_000, 16_000)}), (None, {"n1": None})]
 
 
@@ -223,7 +225,7 @@ def test_what_the_engine_is_told_is_noted_once() -> None:
     keeper.note = lambda mix, cpu: noted.append((mix, dict(cpu)))
     state.shown.hosts.touch("n1")
     for _ in range(2):
-        keeper.look(state.settings.read_demands(make_pod("p", "1", gpu="1")))
+        keeper.refresh_cpu(state.settings.read_demands(make_pod("p", "1", gpu="1")))
     assert noted == [(None, {"n1": HostCpu(16_000, 16_000)})]
 
 
@@ -272,7 +274,7 @@ async def test_amounts_that_nobody_can_give_are_learned_as_the_most_that_counts(
     shape = ExpectedShape("NVIDIA", 2**40, 1024, memory_mib=2_000_000_000, cores=100)
     assert list(state.cluster.outlook.mix.counts) == [shape]
     asked = make_pod("p", "9E", gpu="1", gpumem="1000")
-    keeper.look(state.settings.read_demands(asked))
+    keeper.refresh_cpu(state.settings.read_demands(asked))
     assert state.pod_scheduler.decide(state.settings.read_demands(asked), ("n1",)).node == "n1"
 
 

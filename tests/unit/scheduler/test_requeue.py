@@ -10,7 +10,7 @@ from builders import card, pod
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.nominated import NominationScheduler
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
-from gpuloom.engine.request.demand import Demands, read_phases
+from gpuloom.engine.request.demand import Demands, read_container_types
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.engine.state.nominations import Nomination
 from gpuloom.kube import KubeClient
@@ -96,7 +96,7 @@ def reserve(uid: str, node: str, placed: Decision) -> Reservation:
         name=uid,
         node=node,
         shares=placed.shares,
-        phases=read_phases(pod(name=uid)),
+        container_types=read_container_types(pod(name=uid)),
         status=ReservationStatus.CONFIRMED,
         since=0.0,
     )

@@ -7,7 +7,7 @@ from builders import card
 
 from gpuloom.scheduler.recording import Player
 from gpuloom.scheduler.recording.lines import decode_line
-from gpuloom.web.pages import Pace
+from gpuloom.web.pacing import Pace
 from gpuloom.web.views.heat import Tile, list_tiles
 from gpuloom.web.views.source import Source
 from gpuloom.wire.register import encode_register

@@ -13,7 +13,7 @@ from gpuloom.web.dashboard.asked import Asked
 from gpuloom.web.dashboard.live import Live
 from gpuloom.web.dashboard.measuring import Measured
 from gpuloom.web.dashboard.regions import DashboardPage
-from gpuloom.web.pages import Pace
+from gpuloom.web.pacing import Pace
 from gpuloom.web.refusals import RefusedError
 from gpuloom.web.views.source import Viewer
 

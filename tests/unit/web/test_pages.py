@@ -8,7 +8,7 @@ import pytest
 from gpuloom.web.dashboard.asked import Asked
 from gpuloom.web.dashboard.regions import DashboardPage
 from gpuloom.web.dashboard.sharing import Sharing
-from gpuloom.web.pages import MOST_RESTS, Pace
+from gpuloom.web.pacing import MOST_RESTS, Pace
 from gpuloom.web.views.source import Viewer
 
 ASKED = Asked("/", "/", (), (), Viewer())

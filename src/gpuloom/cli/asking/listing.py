@@ -61,18 +61,18 @@ async def follow(
     while True:
         items = sort_items(await read(), listing.sort_by)
         found = {table.key(item): item for item in items}
-        printer.print(list(_compare(known, found, printer.look)))
+        printer.print(list(_compare(known, found, printer.show)))
         sys.stdout.flush()
         known = found
         await pause()
 
 
 def _compare(
-    known: Mapping[str, _T], found: Mapping[str, _T], look: Callable[[_T], object]
+    known: Mapping[str, _T], found: Mapping[str, _T], show: Callable[[_T], object]
 ) -> Iterator[tuple[Event, _T]]:
     for key, item in found.items():
         if key not in known:
             yield "ADDED", item
-        elif look(known[key]) != look(item):
+        elif show(known[key]) != show(item):
             yield "MODIFIED", item
     yield from (("DELETED", item) for key, item in known.items() if key not in found)

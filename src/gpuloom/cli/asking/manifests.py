@@ -47,7 +47,7 @@ def read_manifests(filename: str) -> list[Wanted]:
         wanted = [replace(one, namespaces_beside=beside) for item in items if (one := _read_item(filename, item))]
         kinds = ", ".join(str(item.get("kind", "?")) for item in items if isinstance(item, dict)) or "nothing"
     except (yaml.YAMLError, *YAML_FAILURES) as error:
-        raise CommandError(f"{filename}: {_place(error)}; correct it", ExitCode.USAGE) from error
+        raise CommandError(f"{filename}: {_locate(error)}; correct it", ExitCode.USAGE) from error
     if not wanted:
         raise CommandError(f"{filename} makes no pod (it holds {kinds}): give a Pod or what makes one", ExitCode.USAGE)
     return wanted
@@ -68,7 +68,7 @@ def _read(filename: str) -> bytes:
     return text
 
 
-def _place(error: Exception) -> str:
+def _locate(error: Exception) -> str:
     mark = getattr(error, "problem_mark", None)
     problem = getattr(error, "problem", None) or getattr(error, "reason", None) or str(error)
     text = " ".join(str(problem).split())

@@ -100,7 +100,7 @@ class ListPrinter(Generic[_T]):
             case _ if items:
                 self._print_rows(items)
 
-    def look(self, item: _T) -> object:
+    def show(self, item: _T) -> object:
         """Return what is printed of an item, without what time alone changes."""
         match self._form.output:
             case "json" | "yaml":

@@ -17,7 +17,7 @@ from gpuloom.scheduler.recording.errors import LineError
 from gpuloom.scheduler.recording.lines import AnswerLine, AnyLine, FilterLine
 from gpuloom.scheduler.recording.player import Player
 from gpuloom.scheduler.recording.source import BadLineError, open_source, read_lines
-from gpuloom.web.pages import Pace
+from gpuloom.web.pacing import Pace
 from gpuloom.web.views.cards import detail_node, find_card, list_cards, list_nodes
 from gpuloom.web.views.explaining import PodError, UnknownNodeError, check_nodes, explain_pod, find_pod, fit_pod
 from gpuloom.web.views.overview import list_quotas, view_overview
@@ -157,7 +157,7 @@ class RecordedReader:
             for number, line in self.lines:
                 await self._take(player, number, line)
             self._source = Source(player.process.parts)
-            await Pace().finish(self._source.stranded.look(self._source.state))
+            await Pace().finish(self._source.stranded.measure(self._source.state))
             self._tell_age()
         return self._source
 

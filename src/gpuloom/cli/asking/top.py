@@ -30,7 +30,7 @@ from gpuloom.client.clusters import open_cluster
 from gpuloom.client.installation import read_service_flag
 from gpuloom.engine.explanation.counting import tell_count
 from gpuloom.engine.explanation.values import Amount
-from gpuloom.model.cardplace import write_place
+from gpuloom.model.cardname import write_card_name
 from gpuloom.web.views.values import CardView, ModelView, Overview
 
 What = Literal["models", "nodes", "cards"]
@@ -161,7 +161,7 @@ def _sum_up(overview: Overview) -> list[str]:
 
 def tell_used(card: CardView, uses: Uses) -> Used:
     """Say what is given away of a card, and what is used of it."""
-    name = write_place(card.node, card.index)
+    name = write_card_name(card.node, card.index)
     return Used(name, card.uuid, card.model, card.memory, card.cores, uses.by_uuid.get(card.uuid))
 
 

@@ -13,9 +13,9 @@ from gpuloom.cli.asking.flags import ClusterFlags
 from gpuloom.cli.asking.printing import print_value, write_lines
 from gpuloom.cli.asking.progress import show_progress
 from gpuloom.cli.asking.running import run_for_people
+from gpuloom.cli.defragmenting.planoutput import PlanOutput, tell_plan
 from gpuloom.cli.defragmenting.reading import read_cluster
-from gpuloom.cli.defragmenting.tidied import ToldTidying, tell_tidying
-from gpuloom.cli.defragmenting.told import ToldPlan, tell_plan
+from gpuloom.cli.defragmenting.tidyingoutput import TidyingOutput, tell_tidying
 from gpuloom.cli.defragmenting.wanted import read_wanted
 from gpuloom.cli.evicting import confirm
 from gpuloom.cli.names import Name
@@ -86,12 +86,12 @@ def run_defrag(
     """
     if execute and output != "text":
         raise CommandError(f"--output {output} tells a plan: leave --execute out", ExitCode.USAGE)
-    told: list[ToldPlan | ToldTidying] = []
+    told: list[PlanOutput | TidyingOutput] = []
 
     async def run() -> None:
         async with open_cluster(cluster.way) as (client, default):
             source, found = await read_cluster(client, forced=force)
-            meaning: ToldPlan | ToldTidying
+            meaning: PlanOutput | TidyingOutput
             if wanted:
                 name, pod = _read_pod(source, wanted, namespace or default)
                 meaning, orders = _plan(found, name, pod, max_moves, timeout)
@@ -111,7 +111,7 @@ def run_defrag(
     return ExitCode.YES if told[0].found else ExitCode.NO
 
 
-def _print(plan: ToldPlan | ToldTidying, output: Literal["text", "json", "yaml"]) -> None:
+def _print(plan: PlanOutput | TidyingOutput, output: Literal["text", "json", "yaml"]) -> None:
     if output == "text":
         write_lines(plan.lines(time.time()))
     else:
@@ -156,7 +156,7 @@ def _refuse_member(name: str, pod: HostPod) -> None:
 
 def _plan(
     cluster: MovingCluster, name: str, pod: HostPod, most_moves: int, timeout: timedelta
-) -> tuple[ToldPlan, Sequence[Moving]]:
+) -> tuple[PlanOutput, Sequence[Moving]]:
     """Look for moves that make room for a pod; return what they mean, and what is to be done for them."""
     vendor = next(iter(cluster.state.settings.read_demands(pod)))
     plan = _search(plan_for(cluster, pod, most_moves))
@@ -164,7 +164,7 @@ def _plan(
     return tell_plan(name, vendor, plan, cluster), orders
 
 
-def _tidy(cluster: MovingCluster, most_moves: int, timeout: timedelta) -> tuple[ToldTidying, Sequence[Moving]]:
+def _tidy(cluster: MovingCluster, most_moves: int, timeout: timedelta) -> tuple[TidyingOutput, Sequence[Moving]]:
     """Look for moves that strand less; return what they mean, and what is to be done for them."""
     plan = _search(cluster.tidy(most_moves).plan())
     return tell_tidying(plan, cluster), order_steps(cluster, plan, timeout.total_seconds())

@@ -11,8 +11,8 @@ from cyclopts.validators import Number
 
 from gpuloom.cli.asking.progress import show_progress
 from gpuloom.cli.outcomes import CommandError, ExitCode
+from gpuloom.cli.simulating.resultsoutput import RESULT_FORMS
 from gpuloom.cli.simulating.seeds import read_seeds
-from gpuloom.cli.simulating.told import RESULT_FORMS
 from gpuloom.cli.simulating.written import check_folder, write_whole
 from gpuloom.simulation.bound import has_solver
 from gpuloom.simulation.errors import SimulationError

@@ -64,7 +64,7 @@ class KubeScheduler:
     """The kube-scheduler beside it: ``minor`` is 34 for 1.34, 0 where the image does not tell."""
 
     minor: int = 0
-    place: str = ""
+    source: str = ""
     configuration: SchedulerConfiguration | None = None
     error: str = ""
 
@@ -133,13 +133,13 @@ def read_kube_scheduler(pod: InstalledPod, config_maps: Mapping[str, ConfigMap])
     for name, config_map in config_maps.items():
         for key, text in config_map.texts.items():
             if _KIND in text and key in {file, *(() if file else (key,))}:
-                place = f"ConfigMap {pod.namespace}/{name}, {key}"
+                source = f"ConfigMap {pod.namespace}/{name}, {key}"
                 try:
                     refuse_deep(text)
                     configuration = msgspec.yaml.decode(text, type=SchedulerConfiguration)
                 except YAML_FAILURES as error:
-                    return KubeScheduler(minor, place, error=str(error))
-                return KubeScheduler(minor, place, configuration)
+                    return KubeScheduler(minor, source, error=str(error))
+                return KubeScheduler(minor, source, configuration)
     return KubeScheduler(minor, f"pod {pod.full_name}", error=f"no ConfigMap of the pod holds the file {file!r}")
 
 

@@ -139,4 +139,4 @@ def _read_timeout_s(extender: ExtenderConfig) -> float | None:
 
 
 def _complain(scheduler: KubeScheduler, text: str, remedy: str, severity: Severity = Severity.ERROR) -> Problem:
-    return Problem(scheduler.place, text, Fault.INSTALLATION, remedy, severity)
+    return Problem(scheduler.source, text, Fault.INSTALLATION, remedy, severity)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
-from gpuloom.doctor.checks import Unseen, look
+from gpuloom.doctor.checks import Unseen, require
 from gpuloom.doctor.cluster.facts import ClusterFacts
 from gpuloom.doctor.cluster.installation import ExtenderFlags
 from gpuloom.doctor.cluster.pods import NODE_LABELS, list_our_sets, tell_labels
@@ -30,7 +30,7 @@ def judge_registers(facts: ClusterFacts) -> Iterator[Problem]:
     """Say which nodes do not tell their cards in a way that can be read."""
     profiles = [one for one in facts.catalog if one.cards.register and not one.cards.reader]
     selectors = _list_selectors(facts)
-    for node in look(facts.nodes):
+    for node in require(facts.nodes):
         for profile in profiles:
             yield from _judge_register(node, profile, selectors if profile.word == facts.nvidia.word else ())
 
@@ -58,7 +58,7 @@ def _judge_register(node: Node, profile: Profile, selectors: Sequence[Mapping[st
 def judge_offers(facts: ClusterFacts) -> Iterator[Problem]:
     """Say where the kubelet offers something else than was registered."""
     resource = facts.nvidia.resources.count
-    for node in look(facts.nodes):
+    for node in require(facts.nodes):
         offered = facts.count_offered(node)
         cards = _read_cards(node, facts)
         if cards is None:
@@ -80,7 +80,7 @@ def judge_offers(facts: ClusterFacts) -> Iterator[Problem]:
 def judge_handshakes(facts: ClusterFacts) -> Iterator[Problem]:
     """Say which nodes' plugins are taken for gone."""
     profiles = [one for one in facts.catalog if one.health.kind == "handshake"]
-    for node in look(facts.nodes):
+    for node in require(facts.nodes):
         for profile in profiles:
             if not _read_allocatable(node, profile.resources.count):
                 yield from _judge_handshake(node, profile.health.handshake, facts.now)
@@ -103,7 +103,7 @@ def judge_locks(facts: ClusterFacts) -> Iterator[Problem]:
     """Say which node locks keep pods out although nobody is being started."""
     default_s = (facts.flags or ExtenderFlags()).lock_timeout_s
     limits_s = {one.lock.key: one.lock.expires_s or default_s for one in facts.catalog if one.lock.key}
-    for node in look(facts.nodes):
+    for node in require(facts.nodes):
         for key, limit_s in limits_s.items():
             if key in node.annotations:
                 yield from _judge_lock(node, key, limit_s, facts)
@@ -113,8 +113,8 @@ def judge_unserved(facts: ClusterFacts) -> Iterator[Problem]:
     """Say which nodes start no other pod because their device plugin has not served one that is bound there."""
     limit_s = (facts.flags or ExtenderFlags()).lock_timeout_s
     lists = {key for one in facts.catalog if one.lock.key for key in facts.catalog.lists_under(one.lock.key)}
-    nodes = {node.name: node for node in look(facts.nodes) if NODE_SERVES in node.annotations}
-    for pod in look(facts.pods):
+    nodes = {node.name: node for node in require(facts.nodes) if NODE_SERVES in node.annotations}
+    for pod in require(facts.pods):
         node = nodes.get(pod.spec.node_name)
         bound_at = decode_unix_time(pod.annotations.get(BIND_TIME, ""))
         if node is None or bound_at is None or not is_unserved(pod, lists):
@@ -135,7 +135,7 @@ def _judge_lock(node: Node, key: str, limit_s: float, facts: ClusterFacts) -> It
         yield _about(node, f"its lock {text!r} cannot be read: {error}", Fault.GPULOOM, _remove(node, key))
         return
     age = facts.now - lock.time
-    owner = look(facts.owners).get((lock.namespace, lock.name)) if lock.name else None
+    owner = require(facts.owners).get((lock.namespace, lock.name)) if lock.name else None
     remedy = f"the scheduler takes it over by itself; to hurry: {_remove(node, key)}"
     if age > timedelta(seconds=limit_s):
         told = f"{_tell_lock(lock, age)}, longer than {limit_s:g} s"

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, product
 from pathlib import PurePath
 
-from gpuloom.doctor.checks import Unseen, UnseenError, look
+from gpuloom.doctor.checks import Unseen, UnseenError, require
 from gpuloom.doctor.cluster.facts import ClusterFacts, Trust, believe, find_namespaces
 from gpuloom.doctor.cluster.objects import DaemonSet, InstalledPod
 from gpuloom.doctor.findings import Fault, Problem, Severity
@@ -27,9 +27,9 @@ NODE_LABELS: Mapping[str, str] = {"gpu": "on"}
 
 def judge_scheduler(facts: ClusterFacts) -> Iterator[Problem]:
     """Say why nobody schedules cards."""
-    pods = look(facts.scheduler_pods)
+    pods = require(facts.scheduler_pods)
     if not pods:
-        unlabelled = f"no pod{_tell_place(facts)} has the label {COMPONENT}={OUR_SCHEDULER}"
+        unlabelled = f"no pod{_tell_namespace(facts)} has the label {COMPONENT}={OUR_SCHEDULER}"
         if url := next(_find_outside(facts), ""):
             raise UnseenError(f"{unlabelled}: the scheduler runs outside of the cluster, and answers at {url}")
         yield Problem(
@@ -43,7 +43,7 @@ def judge_scheduler(facts: ClusterFacts) -> Iterator[Problem]:
         yield from _judge_pod(pod, Severity.WARNING if is_ready else Severity.ERROR)
 
 
-def _tell_place(facts: ClusterFacts) -> str:
+def _tell_namespace(facts: ClusterFacts) -> str:
     """Say where an installation is believed to be, nothing where that is anywhere."""
     namespaces = " or ".join(sorted(find_namespaces(facts.webhooks)))
     return f" of namespace {namespaces}, where the webhook's Service is," if namespaces else ""
@@ -58,7 +58,7 @@ def _find_outside(facts: ClusterFacts) -> Iterator[str]:
 
 def judge_device_plugin(facts: ClusterFacts) -> Iterator[Problem]:
     """Say on which nodes no device plugin works, or why on none."""
-    ours, pods = list_our_sets(facts), look(facts.plugin_pods)
+    ours, pods = list_our_sets(facts), require(facts.plugin_pods)
     if not ours and not pods:
         yield _complain_of_no_plugin(facts)
     for each in ours:
@@ -73,7 +73,7 @@ def list_our_sets(facts: ClusterFacts) -> list[DaemonSet]:
     Raises UnseenError.
     """
     return believe(
-        [each for each in look(facts.daemon_sets) if each.labels.get(COMPONENT) == OUR_PLUGIN], facts.webhooks
+        [each for each in require(facts.daemon_sets) if each.labels.get(COMPONENT) == OUR_PLUGIN], facts.webhooks
     )
 
 
@@ -82,7 +82,7 @@ def _complain_of_no_plugin(facts: ClusterFacts) -> Problem:
 
     Raises UnseenError where all cards are other vendors', whose device plugins are none of the installation's.
     """
-    missing = f"no DaemonSet{_tell_place(facts)} is one of a device plugin"
+    missing = f"no DaemonSet{_tell_namespace(facts)} is one of a device plugin"
     nodes = () if isinstance(facts.nodes, Unseen) else facts.nodes
     others = {profile.word for node in nodes for profile in facts.catalog.named_by(node)} - {facts.nvidia.word}
     if others and not any(facts.count_offered(node) for node in nodes):
@@ -114,7 +114,7 @@ def tell_labels(labels: Mapping[str, str]) -> str:
 
 def judge_other_plugins(facts: ClusterFacts) -> Iterator[Problem]:
     """Say which DaemonSets offer the same cards."""
-    sets = [each for each in look(facts.daemon_sets) if each.status.desired_number_scheduled]
+    sets = [each for each in require(facts.daemon_sets) if each.status.desired_number_scheduled]
     ours = [each for each in list_our_sets(facts) if each in sets]
     others = [each for each in sets if each not in ours and _is_foreign(each)]
     pairs = (pair for pair in product(ours, (*ours, *others)) if pair[0] is not pair[1] and _may_share_nodes(*pair))
@@ -133,11 +133,11 @@ def judge_other_plugins(facts: ClusterFacts) -> Iterator[Problem]:
 
 def judge_runtime_class(facts: ClusterFacts) -> Iterator[Problem]:
     """Say which runtime class is named and does not exist."""
-    known = look(facts.runtime_classes)
+    known = require(facts.runtime_classes)
     named = {profile.container.runtime_class: "the device configuration" for profile in facts.catalog}
     for each in list_our_sets(facts):
         named[each.template.runtime_class_name or ""] = f"DaemonSet {each.full_name}"
-    for pod in look(facts.plugin_pods):
+    for pod in require(facts.plugin_pods):
         named[pod.spec.runtime_class_name or ""] = f"pod {pod.full_name}"
     for name, user in named.items():
         if name and name not in known:
@@ -153,7 +153,7 @@ def judge_pods(facts: ClusterFacts) -> Iterator[Problem]:
     """Say which pods ask for cards and never come to gpuloom."""
     remedy = _tell_way(facts)
     lost: dict[str, list[Pod]] = {}
-    for pod in look(facts.pods):
+    for pod in require(facts.pods):
         scheduler = pod.spec.scheduler_name
         holds = find_vendors_held(pod, facts.catalog)
         if scheduler != facts.scheduler_name and not pod.is_over and not holds and _asks(pod, facts.catalog):
@@ -184,8 +184,8 @@ def _tell_way(facts: ClusterFacts) -> str:
 
 def judge_foreign_pods(facts: ClusterFacts) -> Iterator[Problem]:
     """Say on which nodes with cards pods hold devices that the scheduler did not give them."""
-    offered = {node.name: {profile.word for profile in facts.catalog.named_by(node)} for node in look(facts.nodes)}
-    for pod in look(facts.pods):
+    offered = {node.name: {profile.word for profile in facts.catalog.named_by(node)} for node in require(facts.nodes)}
+    for pod in require(facts.pods):
         held = [word for word in find_vendors_held(pod, facts.catalog) if word in offered.get(pod.spec.node_name, ())]
         if held:
             yield Problem(
@@ -200,7 +200,7 @@ def judge_foreign_pods(facts: ClusterFacts) -> Iterator[Problem]:
 
 def judge_unread(facts: ClusterFacts) -> Iterator[Problem]:
     """Say which pods hold cards in a way that cannot be read: the scheduler closes what they may hold."""
-    for pod in look(facts.pods):
+    for pod in require(facts.pods):
         node = pod.spec.node_name
         if not node or pod.is_over or pod.annotations.get(VGPU_NODE) != node:
             continue
@@ -216,10 +216,10 @@ def judge_unread(facts: ClusterFacts) -> Iterator[Problem]:
             )
 
 
-def _leave_out_replaced(pods: Sequence[InstalledPod], place: Callable[[InstalledPod], str]) -> Iterator[InstalledPod]:
-    """Leave out failed pods, such as evicted ones, while another one is ready in the same place."""
-    served = {place(pod) for pod in pods if pod.is_ready}
-    return (pod for pod in pods if pod.status.phase != _FAILED or place(pod) not in served)
+def _leave_out_replaced(pods: Sequence[InstalledPod], key_of: Callable[[InstalledPod], str]) -> Iterator[InstalledPod]:
+    """Leave out failed pods, such as evicted ones, while another one of the same key is ready."""
+    served = {key_of(pod) for pod in pods if pod.is_ready}
+    return (pod for pod in pods if pod.status.phase != _FAILED or key_of(pod) not in served)
 
 
 def _judge_pod(pod: InstalledPod, severity: Severity) -> Iterator[Problem]:

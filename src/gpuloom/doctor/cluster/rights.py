@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from gpuloom.doctor.checks import look
+from gpuloom.doctor.checks import require
 from gpuloom.doctor.cluster.facts import ClusterFacts, Right
 from gpuloom.doctor.cluster.installation import ExtenderFlags
 from gpuloom.doctor.findings import Fault, Problem
@@ -69,7 +69,7 @@ def _list_optional(flags: ExtenderFlags) -> Iterator[Right]:
 def judge_rights(facts: ClusterFacts) -> Iterator[Problem]:
     """Say which account may not do what it must."""
     lacking: dict[str, list[str]] = {}
-    for answer in look(facts.rights):
+    for answer in require(facts.rights):
         if not answer.is_allowed:
             lacking.setdefault(answer.account, []).append(str(answer.right))
     for account, rights in lacking.items():

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from cryptography import x509
 
-from gpuloom.doctor.checks import UnseenError, look
+from gpuloom.doctor.checks import UnseenError, require
 from gpuloom.doctor.cluster.facts import ClusterFacts, FoundWebhook, Trust
 from gpuloom.doctor.findings import Fault, Problem, Severity
 
@@ -25,7 +25,7 @@ _ROUTE_REMEDY = (
 
 def judge_webhook(facts: ClusterFacts) -> Iterator[Problem]:
     """Say why the API server asks nobody about new pods, or several."""
-    found = look(facts.webhooks)
+    found = require(facts.webhooks)
     if not found:
         yield _complain_of_none(facts)
     if len(found) > 1:
@@ -64,7 +64,7 @@ def judge_webhook_ca(facts: ClusterFacts) -> Iterator[Problem]:
 def judge_webhook_answers(facts: ClusterFacts) -> Iterator[Problem]:
     """Say why a pod that is created with a card does not come to gpuloom; told by a dry run."""
     found = _find(facts)
-    probe, name = look(facts.probe), _name(found[0])
+    probe, name = require(facts.probe), _name(found[0])
     if probe.refusal:
         is_mistrust = any(word in probe.refusal for word in _MISTRUST)
         text = f"the API server cannot ask it: {probe.refusal}"
@@ -91,7 +91,7 @@ def judge_webhook_answers(facts: ClusterFacts) -> Iterator[Problem]:
 
 
 def _find(facts: ClusterFacts) -> Sequence[FoundWebhook]:
-    found = look(facts.webhooks)
+    found = require(facts.webhooks)
     if not found:
         raise UnseenError("there is no webhook, see check webhook")
     return found

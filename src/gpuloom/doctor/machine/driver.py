@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpuloom.doctor.checks import UnseenError, look
+from gpuloom.doctor.checks import UnseenError, require
 from gpuloom.doctor.findings import Fault, Problem, Severity
 from gpuloom.doctor.machine.facts import DriverFailure, MachineFacts
 from gpuloom.node.discovery import explain_omissions
@@ -66,7 +66,7 @@ def judge_device_files(facts: MachineFacts) -> Iterator[Problem]:
     wanted |= {
         f"/dev/nvidia{gpu.minor}": f"nvidia-modprobe -c {gpu.minor} makes it" for gpu in gpus if gpu.minor is not None
     }
-    found = look(facts.device_files)
+    found = require(facts.device_files)
     for path, maker in wanted.items():
         if path not in found:
             remedy = f"{maker}; nvidia-persistenced as a service keeps such files there after a restart"

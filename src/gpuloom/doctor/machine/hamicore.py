@@ -7,7 +7,7 @@ from importlib.resources import files
 
 import msgspec
 
-from gpuloom.doctor.checks import UnseenError, look
+from gpuloom.doctor.checks import UnseenError, require
 from gpuloom.doctor.findings import Fault, Problem, Severity
 from gpuloom.doctor.machine.facts import MachineFacts
 
@@ -57,7 +57,7 @@ def judge_known_faults(facts: MachineFacts) -> Iterator[Problem]:
     """Tell what the library is known for: a warning where a newer one is known to be free of it, a note otherwise."""
     if facts.settings.mode == "mig":
         raise UnseenError("cards of this node are divided in hardware (operatingmode mig): HAMi-core is not used")
-    library = look(facts.library)
+    library = require(facts.library)
     found = _VERSION.search(library.path)
     if not library.exists or not found:
         raise UnseenError(

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from gpuloom.doctor.checks import look
+from gpuloom.doctor.checks import require
 from gpuloom.doctor.findings import Fault, Problem, Severity
 from gpuloom.doctor.machine.facts import MachineFacts, SocketState
 from gpuloom.node.replicas import SLICE_MARK, is_instance, physical_id
@@ -54,7 +54,7 @@ def judge_second_plugin(facts: MachineFacts) -> Iterator[Problem]:
         text = f"{len(facts.plugins)} device plugins run on this machine: {running}"
         yield Problem(resource, text, Fault.INSTALLATION, remedy)
         return
-    ids = look(facts.registered).get(resource, ())
+    ids = require(facts.registered).get(resource, ())
     foreign = [each for each in ids if not _is_ours(each, facts.settings)]
     if foreign:
         text = f"the kubelet was offered ids that gpuloom does not make: {', '.join(foreign[:_MOST_NAMED])}"

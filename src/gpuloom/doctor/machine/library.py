@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from gpuloom.doctor.checks import UnseenError, look
+from gpuloom.doctor.checks import UnseenError, require
 from gpuloom.doctor.findings import Fault, Problem, Severity
 from gpuloom.doctor.machine.facts import MachineFacts
 
@@ -15,7 +15,7 @@ _SAME_MACHINE = {"amd64": "x86_64", "arm64": "aarch64"}
 def judge_library(facts: MachineFacts) -> Iterator[Problem]:
     """Say why containers would not be limited, or would not start."""
     _check_mode(facts)
-    library = look(facts.library)
+    library = require(facts.library)
     if not library.exists:
         yield Problem(library.path, "is not there, so nothing could limit containers", Fault.INSTALLATION, _INSTALL)
         return
@@ -32,7 +32,7 @@ def judge_preload(facts: MachineFacts) -> Iterator[Problem]:
     """Say why programs in containers would not load the library."""
     _check_mode(facts)
     path, wanted = f"{facts.settings.hook_dir}/ld.so.preload", facts.settings.library
-    preload = look(facts.library).preload
+    preload = require(facts.library).preload
     if preload is None:
         text = "is not there, so no program in a container loads the library"
     elif wanted not in preload:
@@ -62,10 +62,10 @@ def judge_configuration(facts: MachineFacts) -> Iterator[Problem]:
     if not facts.settings.node_name:
         remedy = "set NODE_NAME from spec.nodeName, or give --node-name: the device plugin does not start without"
         yield Problem("NODE_NAME", "is not set", Fault.INSTALLATION, remedy, Severity.WARNING)
-    if error := look(facts.settings_error):
+    if error := require(facts.settings_error):
         remedy = "correct it: the device plugin does not start like this"
         yield Problem("device configuration", error, Fault.INSTALLATION, remedy)
-    if error := look(facts.node_entry_error):
+    if error := require(facts.node_entry_error):
         remedy = "correct it: the device plugin ignores the whole file like this"
         yield Problem("node configuration", error, Fault.INSTALLATION, remedy, Severity.WARNING)
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 
-from gpuloom.doctor.checks import Unseen, UnseenError, look
+from gpuloom.doctor.checks import Unseen, UnseenError, require
 from gpuloom.doctor.findings import Fault, Problem, Severity
 from gpuloom.doctor.machine.facts import CdiSpec, DriverFailure, Handler, MachineFacts, RuntimeConfig
 from gpuloom.node.settings import InjectionSettings
@@ -17,7 +17,7 @@ def judge_runtime(facts: MachineFacts) -> Iterator[Problem]:
     if facts.is_simulated:
         raise UnseenError("the cards are simulated, and no runtime has to show them")
     injection = facts.settings.injection
-    for runtime in look(facts.runtimes):
+    for runtime in require(facts.runtimes):
         if runtime.error:
             remedy = "correct the file: a runtime that cannot read it uses its own values"
             yield Problem(runtime.path, f"cannot be read: {runtime.error}", Fault.MACHINE, remedy)
@@ -32,7 +32,7 @@ def judge_cdi(facts: MachineFacts) -> Iterator[Problem]:
     injection = facts.settings.injection
     if not injection.uses_cdi:
         return
-    cdi = look(facts.cdi)
+    cdi = require(facts.cdi)
     if not cdi.has_tool:
         remedy = "install the NVIDIA container toolkit in the plugin's image, or use device list strategy envvar"
         yield Problem("nvidia-ctk", "is not installed, and CDI strategies need it", Fault.INSTALLATION, remedy)

@@ -352,7 +352,7 @@ class SchedulingAttempt:
         # With linked cards all count at once, otherwise nothing is collected yet.
         is_linked = self.compiled.links_cards(self.demand.preferences)
         left = self.headroom.shared_by(self._request.cards) if is_linked else self.headroom
-        return self.filter_cache.look(self.table, self._classify(left), ranks=ranks)
+        return self.filter_cache.compute(self.table, self._classify(left), ranks=ranks)
 
     def _classify(self, headroom: Headroom) -> EquivalenceClass:
         return classify(self.compiled, self.demand, self._request, headroom)

@@ -19,14 +19,14 @@ def imagine_placed(demands: Demands, decision: Decision, *, uid: str = "") -> Re
 
 
 @contextmanager
-def away(state: ClusterState, leaving: Sequence[Reservation]) -> Iterator[None]:
+def away(state: ClusterState, pods: Sequence[Reservation]) -> Iterator[None]:
     """Let pods leave, and put them back wherever they went meanwhile."""
-    for held in leaving:
+    for held in pods:
         state.forget(held.uid)
     try:
         yield
     finally:
-        for held in leaving:
+        for held in pods:
             state.forget(held.uid)
             state.assume(held)
 
@@ -53,7 +53,7 @@ def imagine_reservation(
         node=node,
         shares=shares,
         instances=instances,
-        phases=demand.phases,
+        container_types=demand.container_types,
         status=ReservationStatus.ASSUMED,
         since=0.0,
         tenancies={word: one for word, one in tenancies.items() if one != NO_TENANCY} or NOBODY_ELSE,

@@ -32,7 +32,7 @@ class KeptNode:
     """A node with nominated pods placed as if all had left that are to leave; who has not left stays beside them.
 
     nominations  most important first; one that has no room takes none
-    leaving      UIDs of pods that end already
+    terminating  UIDs of pods that are being deleted
     forks        counts forks of the live state
     is_stale     whether the node may have changed
     """
@@ -40,7 +40,7 @@ class KeptNode:
     live: PodScheduler
     node: str
     nominations: Sequence[Nomination]
-    leaving: AbstractSet[str]
+    terminating: AbstractSet[str]
     forks: int = 0
     is_stale: bool = True
     _fork: PodScheduler = field(init=False)
@@ -94,7 +94,7 @@ class KeptNode:
             self.forks += 1
         else:
             self._follow()
-        self.is_stale, self._left = False, self._copied.keys() & self.leaving
+        self.is_stale, self._left = False, self._copied.keys() & self.terminating
         self._refused.clear()
         self._takes_later.clear()
         self._imagined.clear()
@@ -103,7 +103,7 @@ class KeptNode:
 
     def _has_changed(self) -> bool:
         outlook = self.live.cluster_state.outlook
-        return self.is_stale or outlook.version != self._outlook or self._copied.keys() & self.leaving != self._left
+        return self.is_stale or outlook.version != self._outlook or self._copied.keys() & self.terminating != self._left
 
     def _read_facts(self) -> tuple[object, ...]:
         """Return what the node's cards are, reservations apart."""
@@ -140,8 +140,8 @@ class KeptNode:
 
     def _decide_without(self, victims: AbstractSet[str], demands: Demands) -> Decision:
         """Choose cards as if victims had left, and those that leave anyway."""
-        leaving = [held for held in self._copied.values() if held.uid in self._left or held.uid in victims]
-        with away(self._state, leaving):
+        gone = [held for held in self._copied.values() if held.uid in self._left or held.uid in victims]
+        with away(self._state, gone):
             return self._decide(demands)
 
     def _place(self, nomination: Nomination) -> None:
@@ -159,7 +159,7 @@ class KeptNodes:
     """Remembers nodes on which pods are nominated. What is known of a node lasts until something about it changes."""
 
     live: PodScheduler
-    leaving: AbstractSet[str]
+    terminating: AbstractSet[str]
     _by_key: LruCache[_Key, KeptNode] = field(default_factory=lambda: LruCache(MOST_KEPT))
     _marks: dict[int, int] = field(default_factory=dict)
 
@@ -175,9 +175,9 @@ class KeptNodes:
 
     def _find(self, node: str, nominations: Sequence[Nomination], demands: Demands) -> KeptNode:
         if any(map(self.live.is_limited, (demands, *(one.demands for one in nominations)))):
-            return KeptNode(self.live, node, nominations, self.leaving)
+            return KeptNode(self.live, node, nominations, self.terminating)
         key = node, tuple((one.uid, one.since, one.victims) for one in nominations)
-        return self._by_key.recall(key, lambda: KeptNode(self.live, node, nominations, self.leaving))
+        return self._by_key.recall(key, lambda: KeptNode(self.live, node, nominations, self.terminating))
 
     def _note_changed(self) -> None:
         changed = frozenset(self._changed())

@@ -26,16 +26,16 @@ from gpuloom.wire.nodenames import NodeNames
 class NominationScheduler:
     """Decides as ``pod_scheduler`` does, and leaves nominated pods their room.
 
-    leaving  UIDs of pods that end already
+    terminating  UIDs of pods that are being deleted
     """
 
     pod_scheduler: PodScheduler
     nominations: Nominations
-    leaving: AbstractSet[str]
+    terminating: AbstractSet[str]
     kept: KeptNodes = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "kept", KeptNodes(self.pod_scheduler, self.leaving))
+        object.__setattr__(self, "kept", KeptNodes(self.pod_scheduler, self.terminating))
 
     def decide_among(
         self, demands: Demands, names: NodeNames, priority: int, *, most_tries: int | None = None

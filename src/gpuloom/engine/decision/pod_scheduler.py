@@ -17,7 +17,7 @@ from gpuloom.engine.decision.shared_quotas import share_headrooms
 from gpuloom.engine.decision.vendor_intersection import TOO_FEW, VendorIntersection
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.filtering.compiled_profile import CompiledProfile, compile_profile
-from gpuloom.engine.request.demand import Demand, Demands, Phase
+from gpuloom.engine.request.demand import ContainerType, Demand, Demands
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.scoring.ranking import Ranking
 from gpuloom.engine.state.card_table import NodeCards
@@ -120,6 +120,7 @@ class PodScheduler:
         most_tries: int | None,
         closed: Mapping[str, Refusal],
     ) -> Decision:
+        """Decide about cards of several vendors: on one node, which all of them have to take."""
         try:
             intersection = self._join(demands, headrooms, most_tries)
         except UnsettledError as error:
@@ -230,11 +231,12 @@ class PodScheduler:
         for word, demand in demands.items():
             profile = self.by_vendor[word].profile
             if profile.write.extra or profile.write.annotate:
-                extras |= annotate(self._tell(node, demand, decision.shares[word], word), profile)
+                extras |= annotate(self._describe_decided(node, demand, decision.shares[word], word), profile)
         decision.extras = extras or NOTHING_ELSE
         return decision
 
-    def _tell(self, node: str, demand: Demand, shares: tuple[ContainerShares, ...], word: str) -> Decided:
+    def _describe_decided(self, node: str, demand: Demand, shares: tuple[ContainerShares, ...], word: str) -> Decided:
+        """Return what hooks that annotate pods see of a decision, for one vendor's cards."""
         registered = self.cluster_state.registered(node, word)
         if registered is None:
             raise ValueError(f"node {node} has no cards of {word}")
@@ -243,7 +245,7 @@ class PodScheduler:
             shares=shares,
             names=tuple(container.name for container in demand.containers),
             requests=tuple(container.request for container in demand.containers),
-            first_regular=sum(container.phase is not Phase.REGULAR for container in demand.containers),
+            first_regular=sum(container.type is not ContainerType.REGULAR for container in demand.containers),
             cards={card.id: card for card in registered.cards},
             facts=registered.facts,
         )

@@ -63,7 +63,7 @@ def _hold_at_least(scheduler: VendorScheduler, demand: Demand) -> Usage:
     """Return what a pod holds of a vendor's cards at least, whichever it gets, as quotas count it."""
     requests = [container.request for container in demand.containers]
     asked = [() if one is None else (_ask_at_least(scheduler, demand, one),) for one in requests]
-    return collapse(asked, demand.phases).get(_ALL_CARDS, NOTHING)
+    return collapse(asked, demand.container_types).get(_ALL_CARDS, NOTHING)
 
 
 def _ask_at_least(scheduler: VendorScheduler, demand: Demand, request: Request) -> Share:

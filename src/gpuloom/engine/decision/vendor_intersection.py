@@ -87,14 +87,14 @@ class VendorIntersection:
         Of one container the vendor whose word comes first tells, so equal turns go to it.
         """
         words = list(self._assessments)
-        places = [self._find(word, names) for word in words]
-        turns = np.stack([self._turns(word, found) for word, found in zip(words, places, strict=True)])
+        positions = [self._find(word, names) for word in words]
+        turns = np.stack([self._turns(word, found) for word, found in zip(words, positions, strict=True)])
         speaker = np.where((turns == _FITS).all(axis=0), _NO_SPEAKER, turns.argmin(axis=0))
         refusals = dict.fromkeys(names, TOO_FEW)
         refusals.update(dict.fromkeys(filterfalse(self._cluster_state.nodes.__contains__, names), _UNKNOWN))
         for number, word in enumerate(words):
-            known = np.flatnonzero((speaker == number) & (places[number] != NO_NODE))
-            refused = self._assessments[word].refuse(places[number][known])
+            known = np.flatnonzero((speaker == number) & (positions[number] != NO_NODE))
+            refused = self._assessments[word].refuse(positions[number][known])
             refusals.update(zip([names[at] for at in known.tolist()], refused, strict=True))
         for at in np.flatnonzero(speaker == _NO_SPEAKER).tolist():
             del refusals[names[at]]
@@ -103,6 +103,6 @@ class VendorIntersection:
     def _find(self, word: str, names: Sequence[str]) -> Ints:
         return find_positions(self._assessments[word].table, names)
 
-    def _turns(self, word: str, places: Ints) -> Ints:
+    def _turns(self, word: str, positions: Ints) -> Ints:
         one = self._assessments[word]
-        return np.where(one.takes[places], _FITS, one.turns(places))
+        return np.where(one.takes[positions], _FITS, one.turns(positions))

@@ -14,9 +14,9 @@ from gpuloom.engine.explanation.asking_less import find_less
 from gpuloom.engine.explanation.cores import asked_in_per_cent
 from gpuloom.engine.explanation.counting import tell_count
 from gpuloom.engine.explanation.fewer_cards import find_fewer_cards
-from gpuloom.engine.explanation.leaving import find_leaving
 from gpuloom.engine.explanation.node_fork import Question, Steps, fork_node
 from gpuloom.engine.explanation.pod_remedies import find_annotations, find_quota
+from gpuloom.engine.explanation.removals import find_removals
 from gpuloom.engine.explanation.rule_matrix import NamedRule, RuleMatrix
 from gpuloom.engine.explanation.values import Remedy
 from gpuloom.engine.filtering.rules import NeededChange
@@ -37,7 +37,7 @@ def find_remedies(question: Question) -> Steps:
             found.extend((yield from change(question, check)))
     found.extend((yield from find_annotations(question)))
     found.extend((yield from find_quota(question)))
-    found.extend((yield from find_leaving(question)))
+    found.extend((yield from find_removals(question)))
     found.extend((yield from find_less(question)))
     found.extend((yield from find_fewer_cards(question)))
     return tuple(found)

@@ -7,7 +7,7 @@ import msgspec
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.explanation.card_remedies import find_remedies
 from gpuloom.engine.explanation.depth import STANDARD, Depth
-from gpuloom.engine.explanation.study import ExplanationScope, begin_study
+from gpuloom.engine.explanation.diagnosis import ExplanationScope, diagnose
 from gpuloom.engine.explanation.values import Explanation, NodeVerdict
 from gpuloom.engine.request.demand import Demands
 
@@ -20,15 +20,15 @@ def explain(
     Of several vendors the cards of one are told of, and of nodes what all vendors say that the pod asks for.
     Raises ValueError when the demands ask for no card.
     """
-    study = yield from begin_study(pod_scheduler, demands, scope)
+    diagnosis = yield from diagnose(pod_scheduler, demands, scope)
     yield
-    causes = study.causes()
-    summary = study.sum_up(causes, depth)
+    causes = diagnosis.causes()
+    summary = diagnosis.sum_up(causes, depth)
     yield
-    question = study.question() if depth.remedies else None
+    question = diagnosis.question() if depth.remedies else None
     remedies = () if question is None else (yield from find_remedies(question))
     details: list[NodeVerdict] = []
-    for name in study.choose_nodes(depth, remedies):
+    for name in diagnosis.choose_nodes(depth, remedies):
         yield
-        details.append(study.detail(name, causes))
+        details.append(diagnosis.detail(name, causes))
     return msgspec.structs.replace(summary, remedies=remedies, nodes=tuple(details))

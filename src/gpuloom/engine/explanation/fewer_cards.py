@@ -21,10 +21,10 @@ def find_fewer_cards(question: Question) -> Steps:
     """Look for the most cards with which the pod would fit, by container."""
     asked, most = question.demand.requests, _count_most_cards(question.matrix)
     found: list[Remedy] = []
-    for place, request in sorted(asked.items(), key=lambda item: -item[1].cards):
-        whose = f" for container {question.demand.containers[place].name}" if len(asked) > 1 else ""
+    for container_index, request in sorted(asked.items(), key=lambda item: -item[1].cards):
+        whose = f" for container {question.demand.containers[container_index].name}" if len(asked) > 1 else ""
         trials = [
-            ({**asked, place: replace(request, cards=count)}, f"{tell_count(count, 'card')} at most{whose}")
+            ({**asked, container_index: replace(request, cards=count)}, f"{tell_count(count, 'card')} at most{whose}")
             for count in _list_fewer(question, min(request.cards - 1, most))
         ]
         # Of a pod that does not fit with the fewest nothing else is tried.

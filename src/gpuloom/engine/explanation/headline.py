@@ -50,7 +50,7 @@ def _ask(container: ContainerDemand, request: Request, profile: Profile) -> Cont
     percentage = 0 if request.memory_percentage == PERCENTAGE_NOT_SET else request.memory_percentage
     return ContainerRequest(
         container=container.name,
-        phase=container.phase.value,
+        phase=container.type.value,
         vendor=request.vendor,
         cards=request.cards,
         memory_mib=request.memory_mib,

@@ -5,21 +5,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from gpuloom.engine.explanation.hosts import suggest
 from gpuloom.engine.explanation.labels import Condition, Labels, suggest_labels, tell_labels
 from gpuloom.engine.explanation.values import Remedy
-from gpuloom.engine.hostfit.obstacles import Obstacles
+from gpuloom.engine.hostfit.failed_filters import FailedFilters
 from gpuloom.wire.objects import Taint
 
 _MOST_KINDS = 3
 """So many different sets of taints are named."""
 
 
-def suggest_node_remedies(obstacles: Mapping[str, Obstacles], labels_of: Mapping[str, Labels]) -> Iterator[Remedy]:
+def suggest_node_remedies(failed: Mapping[str, FailedFilters], labels_of: Mapping[str, Labels]) -> Iterator[Remedy]:
     """Say what to change of a node or of the pod; several things only where one is never enough.
 
-    obstacles  all that keeps the pod from a node, by node
+    failed     all that keeps the pod from a node, by node
     labels_of  the labels that these nodes have
     """
-    least = min((one.kinds for one in obstacles.values()), default=0)
-    nearest = {name: one for name, one in obstacles.items() if one.kinds == least}
+    least = min((one.kinds for one in failed.values()), default=0)
+    nearest = {name: one for name, one in failed.items() if one.kinds == least}
     if least > 1:
         yield _suggest_together(nearest, labels_of)
         return
@@ -42,7 +42,7 @@ def _suggest_tolerations(untolerated: Mapping[str, Sequence[Taint]]) -> Iterator
         yield suggest("tolerations", min(names), len(names), _tell_tolerating(written))
 
 
-def _suggest_together(nearest: Mapping[str, Obstacles], labels_of: Mapping[str, Labels]) -> Remedy:
+def _suggest_together(nearest: Mapping[str, FailedFilters], labels_of: Mapping[str, Labels]) -> Remedy:
     """Say all that would have to be changed of one of the nodes of which that is least."""
     node = min(nearest)
     alike = sum(one == nearest[node] for one in nearest.values())
@@ -50,20 +50,20 @@ def _suggest_together(nearest: Mapping[str, Obstacles], labels_of: Mapping[str, 
     return suggest("several", node, alike, f"{', '.join(before)} and {last}" if before else last)
 
 
-def _tell_all(node: str, obstacles: Obstacles, has: Labels) -> Iterator[str]:
-    if obstacles.is_cordoned:
+def _tell_all(node: str, failed: FailedFilters, has: Labels) -> Iterator[str]:
+    if failed.is_cordoned:
         yield _tell_uncordon(node)
-    if obstacles.taints:
-        yield _tell_tolerating(_write_taints(obstacles.taints))
-    if condition := _name_condition(obstacles):
-        yield tell_labels(node, obstacles.labels, has) or f"without the pod's {condition}"
+    if failed.taints:
+        yield _tell_tolerating(_write_taints(failed.taints))
+    if condition := _name_condition(failed):
+        yield tell_labels(node, failed.labels, has) or f"without the pod's {condition}"
 
 
-def _name_condition(obstacles: Obstacles) -> Condition | None:
+def _name_condition(failed: FailedFilters) -> Condition | None:
     """Name what of the pod asks for other labels."""
-    if obstacles.matches_affinity:
-        return "nodeSelector" if obstacles.unselected else None
-    return "nodeSelector and required node affinity" if obstacles.unselected else "required node affinity"
+    if failed.matches_affinity:
+        return "nodeSelector" if failed.unselected else None
+    return "nodeSelector and required node affinity" if failed.unselected else "required node affinity"
 
 
 def _tell_uncordon(node: str) -> str:

@@ -92,17 +92,17 @@ def _needs_of_quota(question: Question, decision: Decision) -> list[Usage]:
     shares = decision.shares[question.scheduler.profile.word]
     placed: list[ContainerShares] = [() for _ in question.demand.containers]
     tested = Usage()
-    for place, request in question.demand.requests.items():
-        tested |= _sum(question, placed) + _asked(question, decision, place, request)
-        placed[place] = shares[place]
+    for container_index, request in question.demand.requests.items():
+        tested |= _sum(question, placed) + _asked(question, decision, container_index, request)
+        placed[container_index] = shares[container_index]
     held = _sum(question, shares)
     return sorted({held, tested, held | tested}, key=lambda one: (one.memory_mib, one.cores))
 
 
-def _asked(question: Question, decision: Decision, place: int, request: Request) -> Usage:
+def _asked(question: Question, decision: Decision, container_index: int, request: Request) -> Usage:
     """Return what a container asks for in all, going by those of its cards that must give most."""
     scheduler = question.scheduler
-    shares = decision.shares[scheduler.profile.word][place]
+    shares = decision.shares[scheduler.profile.word][container_index]
     table = scheduler.state.table
     found = (table.row(decision.node or "", card_id(share.uuid)) for share in shares)
     rows = np.array([row for row in found if row is not None], np.int64)
@@ -115,5 +115,7 @@ def _asked(question: Question, decision: Decision, place: int, request: Request)
 
 
 def _sum(question: Question, shares: Sequence[ContainerShares]) -> Usage:
-    held = sum_for_quota(collapse(shares, question.demand.phases).values(), bits=question.scheduler.profile.fit.bits)
+    held = sum_for_quota(
+        collapse(shares, question.demand.container_types).values(), bits=question.scheduler.profile.fit.bits
+    )
     return Usage(0, held.memory_mib, held.cores)

@@ -14,7 +14,7 @@ from gpuloom.engine.explanation.values import (
     Policy,
     VendorVerdict,
 )
-from gpuloom.model.cardplace import write_place
+from gpuloom.model.cardname import write_card_name
 from gpuloom.model.uuids import card_id
 
 VENDORS_TITLE = "what each vendor says, all of which must do on one node"
@@ -45,14 +45,14 @@ def _tell_most(explanation: Explanation, listed: str) -> str:
         told = [*map(tell_ask, explanation.asks[:_MOST_ASKS])]
         why = "; ".join([*told, f"and {tell_count(more, 'more container')}"] if more > 0 else told)
     else:
-        why = "; ".join(filter(None, _tell_obstacles(explanation)))
+        why = "; ".join(filter(None, _tell_refusals(explanation)))
     return "; ".join(filter(None, (why, remedy)))
 
 
 def _name_shares(explanation: Explanation, held: Held, listed: str) -> Iterator[str]:
     """Name what the pod has, each container once and cards as lists name them; not all of very many shares."""
     of_home = (card for node in explanation.nodes if node.name == held.node for card in node.cards)
-    places = {card.uuid: f"{write_place(held.node, card.index)} " for card in of_home}
+    places = {card.uuid: f"{write_card_name(held.node, card.index)} " for card in of_home}
     shown = held.shares if len(held.shares) <= _MOST_SHARES else held.shares[:1]
     before = None
     for share in shown:
@@ -63,7 +63,7 @@ def _name_shares(explanation: Explanation, held: Held, listed: str) -> Iterator[
         yield f"and {more:,} more{f' ({listed})' if listed else ''}"
 
 
-def _tell_obstacles(explanation: Explanation) -> list[str]:
+def _tell_refusals(explanation: Explanation) -> list[str]:
     """Say what keeps the pod away: cards or a note first where no node's cards would do, otherwise kube-scheduler."""
     note = explanation.notes[0] if explanation.notes else ""
     cards = f"it {note}" if note.startswith(_OF_THE_POD) else note or _count_reasons(explanation)
@@ -216,7 +216,7 @@ def _tell_score(of: NodeVerdict | CardVerdict) -> str:
 
 
 def _tell_card(node: str, card: CardVerdict, *, with_numa: bool) -> str:
-    which = f"{'*' if card.chosen else '-'} {write_place(node, card.index)} {card.uuid} {card.model}"
+    which = f"{'*' if card.chosen else '-'} {write_card_name(node, card.index)} {card.uuid} {card.model}"
     numa = f", NUMA node {card.numa}" if with_numa else ""
     used = (
         f"{card.memory.used:,}/{card.memory.total:,} MiB, {card.cores.used}/{card.cores.total} %, "

@@ -63,24 +63,24 @@ class Candidates:
         self, names: Sequence[str], ranks: Scores, policy: NodePolicy, before: Sequence[str]
     ) -> Ranking:
         """Rank the nodes by ranks from before names were forgotten: by now others may have their positions."""
-        places = {name: place for place, name in enumerate(before[: len(ranks)]) if name}
-        found = [places[name] for name in map(names.__getitem__, self.known.tolist()) if name in places]
+        at_of = {name: at for at, name in enumerate(before[: len(ranks)]) if name}
+        found = [at_of[name] for name in map(names.__getitem__, self.known.tolist()) if name in at_of]
         known = np.array(found, np.int64)
         return Ranking(before, known, ranks[known], candidates=len(self), policy=policy)
 
 
 class _Unread(Collection[str]):
-    """Some names of a list by their places in it; the list is read when somebody wants them."""
+    """Some names of a list by their indices in it; the list is read when somebody wants them."""
 
-    def __init__(self, names: NodeNames, places: Ints) -> None:
+    def __init__(self, names: NodeNames, indices: Ints) -> None:
         self._names = names
-        self._places = places
+        self._indices = indices
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._indices)
 
     def __iter__(self) -> Iterator[str]:
-        return map(self._names.all().__getitem__, self._places.tolist()) if len(self) else iter(())
+        return map(self._names.all().__getitem__, self._indices.tolist()) if len(self) else iter(())
 
     def __contains__(self, name: object) -> bool:
         return name in set(self)
@@ -95,9 +95,9 @@ def look_up(table: CardTable, names: Sequence[str]) -> Candidates:
         unknown = () if there.all() else tuple(dict.fromkeys(compress(names, (~there).tolist())))
         return Candidates(known, unknown, _where(known))
     # Rare: names that are repeated.
-    places = dict(zip(names, positions.tolist(), strict=True))
-    unknown = tuple(name for name, position in places.items() if position == NO_NODE)
-    known = np.array([place for place in places.values() if place != NO_NODE], np.int64)
+    position_of = dict(zip(names, positions.tolist(), strict=True))
+    unknown = tuple(name for name, position in position_of.items() if position == NO_NODE)
+    known = np.array([position for position in position_of.values() if position != NO_NODE], np.int64)
     return Candidates(known, unknown, known)
 
 

@@ -34,6 +34,7 @@ def fits_exactly(cluster_state: ClusterState, reservation: Reservation) -> bool:
 
 
 def _fits(table: CardTable, node: str, uuid: str, usage: Usage, *, are_bits: bool) -> bool:
+    """Tell whether one card has so much free and no rule that may be asked of a decision made elsewhere rejects it."""
     row = table.row(node, card_id(uuid))
     if row is None or min(usage.slots, usage.memory_mib, usage.cores) < 0:
         return False

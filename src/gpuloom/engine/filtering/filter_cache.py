@@ -33,15 +33,15 @@ class FilterCache:
 
     def measure_stranded(self, table: CardTable) -> float | None:
         """Return how many cards' worth of what is free a typical pod cannot use, None where no pod's policy asks."""
-        view = self._look_at_all(table)
+        view = self._refresh_view(table)
         return None if view is None else float(view.stranded().sum()) / WHOLE
 
     def list_stranded(self, table: CardTable) -> StrandedByNode | None:
         """Return the same node by node, and why; None where no pod's policy asks."""
-        view = self._look_at_all(table)
+        view = self._refresh_view(table)
         return None if view is None else list_stranded(view, table)
 
-    def _look_at_all(self, table: CardTable) -> FragmentationView | None:
+    def _refresh_view(self, table: CardTable) -> FragmentationView | None:
         if not self._view.generation:
             return None
         self._view.refresh(table)
@@ -53,7 +53,7 @@ class FilterCache:
         self._card_only = CardOnlyResults(self.compiled.rules)
         self._view = FragmentationView(self.compiled.profile)
 
-    def look(self, table: CardTable, equivalence_class: EquivalenceClass, *, ranks: bool = True) -> FilterResults:
+    def compute(self, table: CardTable, equivalence_class: EquivalenceClass, *, ranks: bool = True) -> FilterResults:
         """Return the results for a class without remembering them; see :meth:`recall`."""
         return _bring_up(self._make(equivalence_class), table, ranks=ranks)
 

@@ -18,7 +18,7 @@ from gpuloom.engine.filtering.card_only_results import CardOnlyResults
 from gpuloom.engine.filtering.compiled_profile import CompiledProfile
 from gpuloom.engine.filtering.equivalence_class import EquivalenceClass
 from gpuloom.engine.filtering.fragmentation_ranks import FragmentationRanks
-from gpuloom.engine.filtering.hook_calls import mark_unserved
+from gpuloom.engine.filtering.hook_calls import mark_unsupported
 from gpuloom.engine.filtering.per_card_request import make_request_columns
 from gpuloom.engine.filtering.rules import (
     Rejects,
@@ -140,17 +140,17 @@ class FilterResults:
         return found
 
     def sort_keys(
-        self, table: CardTable, position: int, places: Sequence[int], order: tuple[SortKey, ...], weights: Weights
+        self, table: CardTable, position: int, which: Sequence[int], order: tuple[SortKey, ...], weights: Weights
     ) -> Mapping[int, tuple[Any, ...]]:
         """Return what some of a node's cards are tried by; only that of cards that changed is worked out anew."""
         cards, requirements = table.cards_of(position), self.requirements(position, table.rows_of(position))
         keyed = self._keyed.get((position, order, weights))
         if keyed is None:
             keyed = self._keyed[position, order, weights] = [(None, ())] * len(cards)
-        for at in places:
+        for at in which:
             if keyed[at][0] is not cards[at]:
                 keyed[at] = cards[at], sort_key(cards[at], requirements[at], order, weights, at)
-        return {at: keyed[at][1] for at in places}
+        return {at: keyed[at][1] for at in which}
 
     def _few(self, table: CardTable) -> int:
         """Return up to how many nodes that changed are looked at one by one."""
@@ -180,9 +180,9 @@ class FilterResults:
     def _filter_static(self, table: CardTable) -> RuleCodes | None:
         """Return what the rules, and the vendor, say that usage does not change, None where that rejects no card."""
         rules, columns = select_applicable(self._compiled.rules.static, self._required), self._required.vendor_columns
-        if not rules and (columns is None or not columns.unserved.any()):
+        if not rules and (columns is None or not columns.unsupported.any()):
             return None
-        return mark_unserved(filter_cards(table.cards, self._required, rules), self._required)
+        return mark_unsupported(filter_cards(table.cards, self._required, rules), self._required)
 
     def _sum_up(self, table: CardTable, changed: set[int] | None) -> None:  # noqa: ARG002 - families with hooks need it
         """Work out for all nodes what follows from the column."""
@@ -193,6 +193,7 @@ class FilterResults:
         self.ranks = np.where(enough, self.rank_nodes(table, scores, nodes), UNFIT)
 
     def _filter_node(self, table: CardTable, position: int) -> None:
+        """Filter the cards of one node that changed, and rank the node anew."""
         rows, cards, fitting = table.rows_of(position), table.cards_of(position), self.fitting.item(position)
         requirements = self.requirements(position, rows)
         changed = self._seen_cards.note(position, cards)
@@ -235,19 +236,21 @@ class FilterResults:
                 self.ranks_by_fragmentation.view.remember_node(position, cards)
 
     def _refuse(self, table: CardTable, position: int) -> Refusal:
+        """Return why a node does not take the request: nodes with the same codes share one value."""
         rows = table.rows_of(position)
         if self.equivalence_class.request.cards > rows.stop - rows.start and not self._may_divide(table, rows):
             return self._refusals.too_few_cards
         column = self.column[rows].tobytes()
         refusal = self._refusals.by_pattern.get(column)
         if refusal is None:
-            refusal = self._refusals.by_pattern[column] = self._count(column)
+            refusal = self._refusals.by_pattern[column] = self._refuse_by_counts(column)
         return refusal
 
     def _may_divide(self, table: CardTable, rows: slice) -> bool:
         return self.equivalence_class.selector.takes_instances and bool(table.cards.division[rows].any())
 
-    def _count(self, column: bytes) -> Refusal:
+    def _refuse_by_counts(self, column: bytes) -> Refusal:
+        """Count the cards by reason; ``column`` has a byte for each card, the number of the rule that rejects it."""
         counts = tuple(sorted(Counter(column).items()))
         refusal = self._refusals.by_counts.get(counts)
         if refusal is None:

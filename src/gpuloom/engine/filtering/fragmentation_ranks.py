@@ -30,7 +30,7 @@ _ROUGHLY = 1e-5
 
 
 class _Charged(NamedTuple):
-    """What the reserve charged when all ranks were put together.
+    """What was charged for large pods when all ranks were put together.
 
     prices    by class of large pods
     nodes     a few of those that are charged; ``slack``, the least of all, how much more or less leaves each its rank
@@ -68,7 +68,7 @@ class FragmentationRanks:
         required  what the pod needs of each card, ``column`` the rule that rejects it or 0, by row
         """
         changed = self._catch_up(table, required, column)
-        if changed is not None and self.view.reserve.classes:
+        if changed is not None and self.view.large_pods.classes:
             changed = self._join_charged_otherwise(changed)
         if changed is None or ranks is not self._ranked:
             self._steps = self._step()
@@ -93,12 +93,12 @@ class FragmentationRanks:
         return cards
 
     def _costs_of(self, position: int) -> list[float]:
-        """Return what the ways cost on one node, with what the reserve charges."""
+        """Return what the ways cost on one node, with what is charged for large pods."""
         costs: list[float] = self._cost[:, position].tolist()
         loses = self._loses[:, position].tolist()
         if any(loses):
-            reserve, prices = self.view.reserve, self.view.reserve_prices()
-            costs = [cost + reserve.charge(prices, lost) for cost, lost in zip(costs, loses, strict=True)]
+            large_pods, prices = self.view.large_pods, self.view.large_pod_prices()
+            costs = [cost + large_pods.charge(prices, lost) for cost, lost in zip(costs, loses, strict=True)]
         return costs
 
     def _catch_up(self, table: CardTable, required: RequestColumns, column: RuleCodes) -> list[int] | None:
@@ -108,7 +108,7 @@ class FragmentationRanks:
         changed = table.changed_since(self._seen) if self._generation == view.generation else None
         self._seen = table.version
         if changed is None:
-            self._begin(required)
+            self._reset(required)
             self._renew(slice(None), column)
             positions = []
         else:
@@ -118,14 +118,15 @@ class FragmentationRanks:
             elif positions:
                 self._recall(positions, column)
         if changed is None or len(positions) > FEW or self._market_changes != view.market_changes:
-            self._look_further()
+            self._foresee_cpu()
             self._market_changes = view.market_changes
             return None
         for position in positions:
-            self._later[position] = self._look_further_from(position)
+            self._later[position] = self._foresee_cpu_on(position)
         return positions
 
-    def _begin(self, required: RequestColumns) -> None:
+    def _reset(self, required: RequestColumns) -> None:
+        """Forget all costs, and work out what the request takes of cards of each size."""
         view, request = self.view, self._request
         self._generation = view.generation
         percent = 0 if request.memory_percentage == PERCENTAGE_NOT_SET else request.memory_percentage
@@ -155,10 +156,11 @@ class FragmentationRanks:
             which, fits = enough if isinstance(which, slice) else which[enough], fits[enough]
         # There may be nodes without any card: nothing is cheapest on them.
         if fits.size:
-            for at, way in enumerate(view.costs.ways(self._put_before(which, fits))):
+            for at, way in enumerate(view.costs.ways(self._columns_of(which, fits))):
                 self._cost[at, which], self._cards[at, which], self._loses[at, which] = way
 
-    def _put_before(self, which: slice | Ints, fits: Flags) -> NodesAndPod:
+    def _columns_of(self, which: slice | Ints, fits: Flags) -> NodesAndPod:
+        """Return what the costs of these nodes are worked out from, a row a node."""
         view, cpu = self.view, self.view.cpu[which]
         supply, used = view.supply(which)
         self._take()
@@ -221,7 +223,7 @@ class FragmentationRanks:
             return self._changes.of(state)
         return self.view.cards.take_one(state, self._memory_mib, self._cores)
 
-    def _look_further(self) -> None:
+    def _foresee_cpu(self) -> None:
         """Work out what it costs that pods without cards will take CPU too."""
         view, weight = self.view, self.view.weights.stranded_later
         if weight:
@@ -229,7 +231,7 @@ class FragmentationRanks:
             then = view.costs.strand(view.free - self._demand, left)
             self._later = weight * (then - view.costs.strand(view.free, np.minimum(view.cpu, view.cpu_later)))
 
-    def _look_further_from(self, position: int) -> float:
+    def _foresee_cpu_on(self, position: int) -> float:
         """Work out the same for one node, from plain numbers."""
         view, weight = self.view, self.view.weights.stranded_later
         if not weight:
@@ -241,31 +243,31 @@ class FragmentationRanks:
     def _step(self) -> Points:
         """Return ranks by position, of which nodes on which the pod has no place have the least."""
         view, cost = self.view, self._cost
-        if view.reserve.classes:
-            cost = cost + view.reserve.charges(view.reserve_prices())[self._loses]
+        if view.large_pods.classes:
+            cost = cost + view.large_pods.charges(view.large_pod_prices())[self._loses]
         total = np.minimum(cost[0], cost[1])
         total += self._later
         total += view.price * self._demand
-        if view.reserve.classes:
+        if view.large_pods.classes:
             self._note_charged(total)
         total = count_steps(total)
         return np.maximum(0.0 - total, _LEAST_RANK)
 
     def _note_charged(self, total: Points) -> None:
-        """Remember what the reserve charges now, and by how much it may change before a node has another rank."""
+        """Remember what is charged for large pods now, and by how much it may change before a node has another rank."""
         charged = np.flatnonzero(self._loses.any(axis=0) & (total < NOWHERE))
         past = (total[charged] / STEP + 0.5) % 1.0
         slack = STEP * np.minimum(past, 1.0 - past) - _ROUGHLY
         # Were more of them doubtful, all ranks would be put together anew.
         least = np.argsort(slack)[: FEW + 1]
-        self._charged = _Charged(self.view.reserve_prices(), charged[least].tolist(), slack[least].tolist(), set())
+        self._charged = _Charged(self.view.large_pod_prices(), charged[least].tolist(), slack[least].tolist(), set())
 
     def _join_charged_otherwise(self, changed: list[int]) -> list[int] | None:
-        """Return these nodes and those that the reserve may give another rank, None if they are many."""
+        """Return these nodes and those to which large pods may give another rank, None if they are many."""
         charged = self._charged
         doubtful = charged.doubtful
         doubtful.update([position for position in changed if any(self._loses[:, position].tolist())])
-        prices = zip(self.view.reserve_prices(), charged.prices, strict=True)
+        prices = zip(self.view.large_pod_prices(), charged.prices, strict=True)
         # By no more is any loss charged otherwise.
         otherwise = max([abs(now - then) for now, then in prices])
         doubtful.update(charged.nodes[: bisect_right(charged.slack, otherwise)])

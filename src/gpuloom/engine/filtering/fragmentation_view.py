@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from gpuloom.engine.scoring.fragmentation.card_value import waste_of_rests
+from gpuloom.engine.scoring.fragmentation.large_pod_nodes import LargePodNodes
 from gpuloom.engine.scoring.fragmentation.market import Market, NodeInMarket, RunningMarket
 from gpuloom.engine.scoring.fragmentation.measured_cards import (
     MOST_STATES,
@@ -20,7 +21,6 @@ from gpuloom.engine.scoring.fragmentation.measured_cards import (
 from gpuloom.engine.scoring.fragmentation.measured_cost import MeasuredCosts
 from gpuloom.engine.scoring.fragmentation.parameters import PODS_WITH_CARDS
 from gpuloom.engine.scoring.fragmentation.pod_mix import PodMix
-from gpuloom.engine.scoring.fragmentation.reserve import Reserve
 from gpuloom.engine.scoring.fragmentation.useless_share import Supply, UselessShare
 from gpuloom.engine.scoring.fragmentation.usual_mix import USUAL_MIX
 from gpuloom.engine.scoring.fragmentation.workload import Workload
@@ -71,7 +71,7 @@ class FragmentationView:
         outlook = id(table.outlook), table.outlook.version
         changed = table.changed_since(self._seen) if outlook == self._outlook else None
         if changed is None or len(self.cards) > MOST_STATES:
-            self._begin(table)
+            self._rebuild(table)
             self._outlook = outlook
         elif changed:
             self._catch_up(table, sorted(changed))
@@ -91,7 +91,8 @@ class FragmentationView:
             is_new = bool((capacity != self.capacity[positions]).any())
         self._follow_market(is_new=is_new)
 
-    def _begin(self, table: CardTable) -> None:
+    def _rebuild(self, table: CardTable) -> None:
+        """Read all nodes anew: the outlook has changed, too many nodes have, or too many states of cards are known."""
         self.generation += 1
         self._seen_cards.clear()
         self._unsupplied.clear()
@@ -118,9 +119,9 @@ class FragmentationView:
             useless.asked,
             waste_of_rests(self.workload),
         )
-        self.reserve = Reserve(self.workload, self.weights.reserve)
-        self.costs = MeasuredCosts(self.cards, useless, self.workload, self.reserve, self.weights)
-        self._market = RunningMarket(self.workload, models, self.reserve)
+        self.large_pods = LargePodNodes(self.workload, self.weights.large_pods)
+        self.costs = MeasuredCosts(self.cards, useless, self.workload, self.large_pods, self.weights)
+        self._market = RunningMarket(self.workload, models, self.large_pods)
         self.states: Ints = np.zeros(self.rows.shape, np.int64)
         self.free, self.whole = np.zeros(count, np.int64), np.zeros(count, np.int64)
         self.cpu, self.capacity = np.zeros(count, np.int64), np.zeros(count, np.int64)
@@ -263,9 +264,9 @@ class FragmentationView:
             self.market_changes += 1
         self._known = market
 
-    def reserve_prices(self) -> list[float]:
-        """Return by class of large pods what the reserve charges for it."""
-        return self._market.reserve_prices()
+    def large_pod_prices(self) -> list[float]:
+        """Return by class of large pods what it costs to take a node from it."""
+        return self._market.large_pod_prices()
 
 
 def foresee(word: str, table: CardTable, mix: PodMix) -> Workload:

@@ -18,7 +18,7 @@ from gpuloom.model.refusal import Refusal, refuse_node
 from gpuloom.model.request import Request
 from gpuloom.model.request_columns import RequestColumns
 
-UNSERVED = 255
+UNSUPPORTED = 255
 """In place of the position of a rule: the card's node cannot serve such a request at all."""
 _NOTHING_YET = np.zeros((0, 0), np.int64)
 
@@ -42,7 +42,7 @@ def explain_refusal(compiled: CompiledProfile, matrix: CardMatrix, at: int, requ
     total = int(np.count_nonzero(matrix.there[at]))
     if matrix.wanted[at] > total:
         return refuse_node(Reason.NODE_INSUFFICIENT_DEVICE)
-    if matrix.unserved is not None and matrix.unserved[at]:
+    if matrix.unsupported is not None and matrix.unsupported[at]:
         return Refusal({Reason.MODE_NOT_FIT: 1}, total)
     if compiled.selection_hook is None:
         return matrix.refuse(at)
@@ -78,12 +78,12 @@ def make_matrix(
         sort=lambda: sort_matrix(cards, required, preferences.card_policy.order, preferences.weights, there),
         wanted=wanted,
         facts=facts,
-        unserved=None if vendor_columns is None else vendor_columns.unserved[:, 0],
+        unsupported=None if vendor_columns is None else vendor_columns.unsupported[:, 0],
     )
 
 
-def mark_unserved(codes: RuleCodes, required: RequestColumns) -> RuleCodes:
+def mark_unsupported(codes: RuleCodes, required: RequestColumns) -> RuleCodes:
     """Reject all cards of nodes that cannot serve such a request at all."""
     if required.vendor_columns is not None:
-        codes[required.vendor_columns.unserved] = UNSERVED
+        codes[required.vendor_columns.unsupported] = UNSUPPORTED
     return codes

@@ -165,7 +165,7 @@ class HookedResults(FilterResults):
     def _refuse(self, table: CardTable, position: int) -> Refusal:
         rows = table.rows_of(position)
         vendor_columns, first = self._required.vendor_columns, rows.start
-        asks = self._required.cards_at(first), vendor_columns is not None and bool(vendor_columns.unserved[first])
+        asks = self._required.cards_at(first), vendor_columns is not None and bool(vendor_columns.unsupported[first])
         key = (self.column[rows].tobytes(), table.cards.index[rows].tobytes(), *asks)
         found = self._refusals.by_pattern.get(key)
         if found is None:

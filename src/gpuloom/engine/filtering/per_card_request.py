@@ -62,13 +62,13 @@ def _add_vendor_columns(
     memory_mib, total_cores = np.array(required.memory_mib), np.array(cards.total_cores)
     cores = np.full(count, required.cores, np.int64)
     slots, wanted = np.ones(count, np.int64), np.full(count, required.cards, np.int64)
-    unserved = np.zeros(count, bool)
+    unsupported = np.zeros(count, bool)
     alike: set[int] = set()
     if (work_out := compiled.request_hook) is not None:
         for number, rows in _group(source):
             need = work_out(asked.request, cards.rows(rows), table.facts[number], compiled.profile)
             if need is None:
-                unserved[rows] = True
+                unsupported[rows] = True
                 continue
             memory_mib[rows], cores[rows], slots[rows] = need.memory_mib, need.cores, need.slots
             if need.total_cores is not None:
@@ -82,7 +82,7 @@ def _add_vendor_columns(
         slots=slots,
         total_cores=total_cores,
         cards=wanted,
-        unserved=unserved,
+        unsupported=unsupported,
         app_class=tenancy.app_class,
         policy=table.number(tenancy.policy),
         whole=asked.request.cores == WHOLE_CARD,

@@ -34,8 +34,8 @@ class StrandedShares(NamedTuple):
         return self.no_cards + self.other_models + self.no_cpu + self.pieces
 
 
-class Leaving(NamedTuple):
-    """What pods give back, as columns: the line of the set that leaves, the card's row in the table, and how much."""
+class FreedUsage(NamedTuple):
+    """What sets of pods would no longer use, as columns: the set's line, the card's row in the table, and how much."""
 
     lines: Ints
     rows: Ints
@@ -48,16 +48,16 @@ class Leaving(NamedTuple):
 class StrandedByNode:
     """The shares of one vendor's nodes.
 
-    places   the column of each node
-    columns  a row each for what :class:`StrandedShares` tells
+    column_of  the column of each node
+    columns    a row each for what :class:`StrandedShares` tells
     """
 
-    places: Mapping[str, int]
+    column_of: Mapping[str, int]
     columns: Points
 
     def node(self, name: str) -> StrandedShares:
-        """Return the shares of a node that has a place."""
-        return StrandedShares(*self.columns[:, self.places[name]].tolist())
+        """Return the shares of a node that has a column."""
+        return StrandedShares(*self.columns[:, self.column_of[name]].tolist())
 
     def total(self) -> StrandedShares:
         """Return the sums over all nodes."""
@@ -72,19 +72,19 @@ def list_stranded(view: FragmentationView, table: CardTable) -> StrandedByNode:
     return StrandedByNode(dict(table.positions), np.stack([free, *barred, pieces]))
 
 
-def strand_without(view: FragmentationView, table: CardTable, positions: Ints, leaving: Leaving) -> Points:
+def strand_without(view: FragmentationView, table: CardTable, positions: Ints, freed: FreedUsage) -> Points:
     """Return what would be stranded on nodes, in thousandths of cards, if some pods left: a line a node and set.
 
     The view is up to date.
     """
-    cards = table.cards.rows(leaving.rows)
-    cards.used_slots[:] -= leaving.slots
-    cards.used_memory_mib[:] -= leaving.memory_mib
-    cards.used_cores[:] -= leaving.cores
+    cards = table.cards.rows(freed.rows)
+    cards.used_slots[:] -= freed.slots
+    cards.used_memory_mib[:] -= freed.memory_mib
+    cards.used_cores[:] -= freed.cores
     states = view.states[positions]
-    places = leaving.rows - view.rows[positions[leaving.lines], 0]
-    looked_at = places < states.shape[1]
-    states[leaving.lines[looked_at], places[looked_at]] = view.number(leaving.rows, cards)[looked_at]
+    indices = freed.rows - view.rows[positions[freed.lines], 0]
+    looked_at = indices < states.shape[1]
+    states[freed.lines[looked_at], indices[looked_at]] = view.number(freed.rows, cards)[looked_at]
     supply = view.costs.split(view.costs.supplied(states))
     used = view.costs.used(supply, view.model[positions], view.cpu[positions])
     stranded: Points = view.cards.free[states].sum(axis=1) - used

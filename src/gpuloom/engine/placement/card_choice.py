@@ -39,7 +39,7 @@ class OrderedCards(msgspec.Struct, frozen=True, gc=False, eq=False):
 class ChoiceTerms(msgspec.Struct, frozen=True, gc=False, eq=False):
     """What a container asks of a node beyond single cards.
 
-    exceeds_quota  tells of collected places and one more whether the namespace's quota would be exceeded
+    exceeds_quota  tells of collected cards and one more whether the namespace's quota would be exceeded
     """
 
     cards: int
@@ -51,7 +51,7 @@ class ChoiceTerms(msgspec.Struct, frozen=True, gc=False, eq=False):
 
 
 def choose_on_node(ordered: OrderedCards, terms: ChoiceTerms) -> list[int] | Refusal:
-    """Return the places of the cards that a container gets, a divided card once an instance, or why none.
+    """Return which cards a container gets, by their position in the order, a divided one once an instance, or why none.
 
     The cards are tried in their order. With NUMA binding all come from one NUMA node.
     """
@@ -59,17 +59,17 @@ def choose_on_node(ordered: OrderedCards, terms: ChoiceTerms) -> list[int] | Ref
     collected: list[int] = []
     groups = [collected]
     last_numa: int | None = None
-    for place, code in enumerate(ordered.codes):
+    for at, code in enumerate(ordered.codes):
         if 0 < code < terms.rules.numa_at:
             reasons[terms.rules.reason(code)] += 1
             continue
-        if terms.numa_bind and ordered.numa[place] != last_numa:
+        if terms.numa_bind and ordered.numa[at] != last_numa:
             # With topology HAMi starts anew without a word about what it leaves.
             if collected and not terms.topology:
                 reasons[Reason.NUMA_NOT_FIT] += len(collected)
-            last_numa, collected = ordered.numa[place], []
+            last_numa, collected = ordered.numa[at], []
             groups.append(collected)
-        refused = _collect(place, collected, ordered, terms)
+        refused = _collect(at, collected, ordered, terms)
         if not terms.topology and len(collected) == terms.cards:
             return collected
         if refused is not None:
@@ -81,32 +81,32 @@ def choose_on_node(ordered: OrderedCards, terms: ChoiceTerms) -> list[int] | Ref
     return Refusal(reasons, len(ordered))
 
 
-def _collect(place: int, collected: list[int], ordered: OrderedCards, terms: ChoiceTerms) -> Reason | None:
+def _collect(at: int, collected: list[int], ordered: OrderedCards, terms: ChoiceTerms) -> Reason | None:
     """Collect a card, a divided one as often as it is wanted and goes; say what ended that, None if nothing did."""
-    partition = ordered.partitions[place]
+    partition = ordered.partitions[at]
     while True:
-        refused = _refuse(place, collected, ordered, terms)
+        refused = _refuse(at, collected, ordered, terms)
         if refused is not None:
             return refused
         if partition is not None:
-            taken = partition.take(ordered.memory_mib[place])
+            taken = partition.take(ordered.memory_mib[at])
             if taken is None:
                 return refuse_division(partition)
             partition = taken[0]
-        collected.append(place)
+        collected.append(at)
         enough = not terms.topology and len(collected) == terms.cards
         if enough or partition is None:
             return None
 
 
-def _refuse(place: int, collected: Sequence[int], ordered: OrderedCards, terms: ChoiceTerms) -> Reason | None:
-    code, rules = ordered.codes[place], terms.rules
+def _refuse(at: int, collected: Sequence[int], ordered: OrderedCards, terms: ChoiceTerms) -> Reason | None:
+    code, rules = ordered.codes[at], terms.rules
     if 0 < code < rules.quota_at:
         return rules.reason(code)
     # Only a divided card is collected several times.
-    if collected and collected[-1] == place and collected.count(place) >= ordered.free_slots[place]:
+    if collected and collected[-1] == at and collected.count(at) >= ordered.free_slots[at]:
         return Reason.CARD_TIME_SLICING_EXHAUSTED
-    if terms.exceeds_quota is not None and terms.exceeds_quota(collected, place):
+    if terms.exceeds_quota is not None and terms.exceeds_quota(collected, at):
         return Reason.RESOURCE_QUOTA_NOT_FIT
     return rules.reason(code) if code else None
 
@@ -125,7 +125,7 @@ def _choose_linked(groups: Sequence[list[int]], ordered: OrderedCards, terms: Ch
     for group in groups:
         if len(group) < terms.cards:
             continue
-        chosen, total = choose_linked([ordered.uuids[place] for place in group], terms.cards, terms.pair_scores)
+        chosen, total = choose_linked([ordered.uuids[at] for at in group], terms.cards, terms.pair_scores)
         if best_total is None or total > best_total:
             best, best_total = [group[at] for at in chosen], total
     return best

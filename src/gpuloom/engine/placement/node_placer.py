@@ -36,7 +36,7 @@ def _place_plain(placer: Placer, table: CardTable, position: int, results: Filte
     requirements, codes = results.requirements(position, rows), results.column[rows].tolist()
     order = results.cheapest_cards(position) if is_by_cost(preferences.card_policy.order) else []
     if not order:
-        order = [place for place, code in enumerate(codes) if not code]
+        order = [at for at, code in enumerate(codes) if not code]
         if len(order) > 1:
             keys = results.sort_keys(table, position, order, preferences.card_policy.order, preferences.weights)
             order.sort(key=keys.__getitem__)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpuloom.engine.placement.placer import BatchResult, Unplaced
-from gpuloom.engine.request.demand import CardSelector, Demand, Demands, Phase, PlacementPreferences
+from gpuloom.engine.request.demand import CardSelector, ContainerType, Demand, Demands, PlacementPreferences
 from gpuloom.engine.state.card_table import CardTable
 from gpuloom.engine.state.lru_cache import LruCache
 from gpuloom.model.cards import Ints, Scores
@@ -32,7 +32,7 @@ class PlacementClass(msgspec.Struct, frozen=True, gc=False):
     headroom  what the namespace's quota leaves, where that may matter
     """
 
-    asked: tuple[tuple[Phase, Request | None], ...]
+    asked: tuple[tuple[ContainerType, Request | None], ...]
     selector: CardSelector
     preferences: PlacementPreferences
     headroom: Headroom = UNBOUNDED
@@ -45,7 +45,7 @@ class PlacementClass(msgspec.Struct, frozen=True, gc=False):
 
 def placement_class_of(demand: Demand, headroom: Headroom = UNBOUNDED) -> PlacementClass:
     """Return what a pod has in common with others that nodes answer alike."""
-    asked = tuple((container.phase, container.request) for container in demand.containers)
+    asked = tuple((container.type, container.request) for container in demand.containers)
     return PlacementClass(asked, demand.selector, demand.preferences, headroom)
 
 

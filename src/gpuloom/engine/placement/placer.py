@@ -12,7 +12,7 @@ from gpuloom.engine.filtering.hook_calls import (
     explain_refusal,
     make_matrix,
     make_terms,
-    mark_unserved,
+    mark_unsupported,
     score_extra,
 )
 from gpuloom.engine.filtering.per_card_request import make_request_columns
@@ -20,7 +20,7 @@ from gpuloom.engine.filtering.rules import filter_cards, first_rejection
 from gpuloom.engine.placement.booking import Booking, book
 from gpuloom.engine.placement.card_choice import ChoiceTerms, OrderedCards, choose_on_node
 from gpuloom.engine.placement.quota_test import QuotaTest
-from gpuloom.engine.request.demand import Demand, Phase
+from gpuloom.engine.request.demand import ContainerType, Demand
 from gpuloom.engine.scoring.card_order import sort_cards
 from gpuloom.engine.state.node_batch import NodeBatch
 from gpuloom.model.card_matrix import NO_CARD, CardMatrix, Chosen, HookTerms
@@ -116,18 +116,18 @@ class Placer:
         bookings: list[Booking | None] = [None] * len(self.demand.containers)
         result = BatchResult(self.compiled, batch, np.ones(count, bool), np.zeros(count), bookings)
         chosen: list[Chosen] = []
-        for turn, (place, container) in enumerate(self.demand.in_order_of_placing, 1):
+        for turn, (container_index, container) in enumerate(self.demand.in_order_of_placing, 1):
             request = container.request
             if request is None:
                 continue
             required = requirements[request]
             if keeps_to_card:
                 required = self._keep_to_card(batch, required, taken)
-            columns = self._choose(running, request, required, result, (turn, place))
+            columns = self._choose(running, request, required, result, (turn, container_index))
             if len(result.unplaced) == count:
                 return result
-            where = running.copy() if container.phase is Phase.INIT else running
-            bookings[place] = booking = book(self.compiled, where, required, columns)
+            where = running.copy() if container.type is ContainerType.INIT else running
+            bookings[container_index] = booking = book(self.compiled, where, required, columns)
             if where is not running:
                 running.keep_geometries(where)
             if keeps_to_card:
@@ -162,9 +162,9 @@ class Placer:
     ) -> Ints:
         """Choose cards for one container on every node, columns, and note which nodes do not have them.
 
-        at  which container is placed: its turn, and its place in the pod
+        at  which container is placed: its turn, and its index in the pod
         """
-        codes = mark_unserved(filter_cards(batch.cards, required, self.compiled.rules.numbered), required)
+        codes = mark_unsupported(filter_cards(batch.cards, required, self.compiled.rules.numbered), required)
         tests = self._test_quota(batch, required, codes, result, at[1])
         refusals: dict[int, Refusal] = {}
         by_columns = len(batch) > 1 and self.places_at_once and not (batch.partitions or tests)
@@ -188,7 +188,7 @@ class Placer:
         return columns
 
     def _test_quota(
-        self, batch: NodeBatch, required: RequestColumns, codes: RuleCodes, result: BatchResult, place: int
+        self, batch: NodeBatch, required: RequestColumns, codes: RuleCodes, result: BatchResult, container_index: int
     ) -> dict[int, QuotaTest]:
         """Return the test of a quota by node where cards are tested one by one; elsewhere reject cards by it."""
         tests: dict[int, QuotaTest] = {}
@@ -197,8 +197,8 @@ class Placer:
             return tests
         for node in np.flatnonzero(result.takes).tolist():
             cards = batch.cells[node][batch.there[node]]
-            placed, phases = result.share_out(node), self.demand.phases
-            test = QuotaTest(self.compiled, self.headroom, batch, required, phases, placed, place)
+            placed, container_types = result.share_out(node), self.demand.container_types
+            test = QuotaTest(self.compiled, self.headroom, batch, required, container_types, placed, container_index)
             rejected = test.rejects(cards)
             if self.compiled.is_hooked or self._links_cards:
                 # More cards are collected than are taken in the end: all count as much as each (B-09).
@@ -214,8 +214,8 @@ class Placer:
         preferences = self.demand.preferences
         cards = batch.cards
         if len(batch) > 1:
-            places = batch.cells[node][batch.there[node]]
-            cards, required, codes = cards.rows(places), required.rows(places), codes[places]
+            cells = batch.cells[node][batch.there[node]]
+            cards, required, codes = cards.rows(cells), required.rows(cells), codes[cells]
         order = sort_cards(cards, required, preferences.card_policy.order, preferences.weights)
         at = batch.cells[node][order].tolist()
         partitions = [batch.partitions.get(card) for card in at] if batch.partitions else [None] * len(at)
@@ -237,10 +237,10 @@ class Placer:
             pair_scores=batch.registered[node].pair_scores,
             exceeds_quota=None
             if test is None
-            else lambda found, one: test.exceeds([at[place] for place in (*found, one)]),
+            else lambda found, one: test.exceeds([at[card] for card in (*found, one)]),
         )
         found, columns = choose_on_node(ordered, terms), order.tolist()
-        return found if isinstance(found, Refusal) else [columns[place] for place in found]
+        return found if isinstance(found, Refusal) else [columns[card] for card in found]
 
     @property
     def _terms(self) -> HookTerms:

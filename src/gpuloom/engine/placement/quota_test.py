@@ -7,7 +7,7 @@ import numpy as np
 
 from gpuloom.engine.filtering.compiled_profile import CompiledProfile
 from gpuloom.engine.placement.booking import work_out_amounts
-from gpuloom.engine.request.demand import Phase
+from gpuloom.engine.request.demand import ContainerType
 from gpuloom.engine.state.node_batch import NodeBatch
 from gpuloom.engine.state.usage import Usage, collapse, sum_for_quota
 from gpuloom.model.cards import Flags, Ints
@@ -17,18 +17,18 @@ from gpuloom.model.share import ContainerShares, Share
 
 @dataclass(frozen=True, slots=True)
 class QuotaTest:
-    """The test for one container of a pod on one node; cards are places in the batch's list.
+    """The test for one container of a pod on one node; cards are positions in the batch's list.
 
-    placed  what the pod's containers get so far; ``place`` is the one asked about
+    placed  what the pod's containers get so far; ``container_index`` is the one asked about
     """
 
     compiled: CompiledProfile
     headroom: Headroom
     batch: NodeBatch
     required: RequestColumns
-    phases: Sequence[Phase]
+    container_types: Sequence[ContainerType]
     placed: Sequence[ContainerShares]
-    place: int
+    container_index: int
 
     def rejects(self, cards: Ints) -> Flags:
         """Tell of each card whether as many like it as are wanted would be too much."""
@@ -44,9 +44,9 @@ class QuotaTest:
         asked = tuple(
             Share(self.batch.uuids[card], "", memory_mib, cores, slots) for card, slots, memory_mib, cores in columns
         )
-        held = self._hold([*self.placed[: self.place], asked, *self.placed[self.place + 1 :]])
+        held = self._hold([*self.placed[: self.container_index], asked, *self.placed[self.container_index + 1 :]])
         return held.memory_mib > self.headroom.memory_mib or held.cores > self.headroom.cores
 
     def _hold(self, placed: Sequence[ContainerShares]) -> Usage:
         """Sum what the pod holds, as quotas count it."""
-        return sum_for_quota(collapse(placed, self.phases).values(), bits=self.compiled.profile.fit.bits)
+        return sum_for_quota(collapse(placed, self.container_types).values(), bits=self.compiled.profile.fit.bits)

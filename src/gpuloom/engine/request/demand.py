@@ -35,15 +35,15 @@ MOST_CHOICES = 1_024
 POLICIES = frozenset({NODE_POLICY, CARD_POLICY, WEIGHTS})
 
 
-class Phase(Enum):
-    """When a container runs."""
+class ContainerType(Enum):
+    """Which of its pod's containers one is, and so when it runs."""
 
     INIT = "init"  # one after another, before everything else
     SIDECAR = "sidecar"  # restartable init container: beside everything that follows
     REGULAR = "regular"
 
 
-PHASES_IN_ORDER_OF_PLACING = (Phase.SIDECAR, Phase.INIT, Phase.REGULAR)
+TYPES_IN_ORDER_OF_PLACING = (ContainerType.SIDECAR, ContainerType.INIT, ContainerType.REGULAR)
 """Sidecars run beside all others, so they are placed first; what is booked (scheduler 4.5) then always fits."""
 
 
@@ -51,7 +51,7 @@ class ContainerDemand(msgspec.Struct, frozen=True, gc=False):
     """What one container asks for; ``request`` is None when it asks for no card."""
 
     name: str
-    phase: Phase
+    type: ContainerType
     request: Request | None
 
 
@@ -133,19 +133,19 @@ class Demand(msgspec.Struct, frozen=True, gc=False):
         return any(container.request is not None for container in self.containers)
 
     @property
-    def phases(self) -> tuple[Phase, ...]:
-        """When each container runs."""
-        return tuple(container.phase for container in self.containers)
+    def container_types(self) -> tuple[ContainerType, ...]:
+        """The type of each container, in the order of the device lists."""
+        return tuple(container.type for container in self.containers)
 
     @property
     def in_order_of_placing(self) -> Iterator[tuple[int, ContainerDemand]]:
-        """The containers with their places in the device lists, in the order in which they get cards."""
-        phases, containers = PHASES_IN_ORDER_OF_PLACING, self.containers
-        return ((at, one) for phase in phases for at, one in enumerate(containers) if one.phase is phase)
+        """The containers with their positions in the device lists, in the order in which they get cards."""
+        types, containers = TYPES_IN_ORDER_OF_PLACING, self.containers
+        return ((at, one) for its_type in types for at, one in enumerate(containers) if one.type is its_type)
 
     @property
     def requests(self) -> dict[int, Request]:
-        """What containers ask for by their places, in the order in which they get cards; without those that do not."""
+        """What containers ask for by position, in the order in which they get cards; not those that ask for none."""
         return {at: one.request for at, one in self.in_order_of_placing if one.request is not None}
 
     @property
@@ -167,8 +167,8 @@ class Demand(msgspec.Struct, frozen=True, gc=False):
         return [container.request is not None for _, container in self.in_order_of_placing].index(True) + 1
 
     def with_requests(self, requests: Mapping[int, Request]) -> "Demand":
-        """Return the same as if containers asked for this, by their places, and others for no card."""
-        containers = (ContainerDemand(one.name, one.phase, requests.get(at)) for at, one in enumerate(self.containers))
+        """Return the same as if containers asked for this, by their positions, and others for no card."""
+        containers = (ContainerDemand(one.name, one.type, requests.get(at)) for at, one in enumerate(self.containers))
         return replace(self, containers=tuple(containers))
 
 
@@ -205,8 +205,8 @@ def read_demand(pod: Pod, profile: Profile, options: Options) -> Demand:
     Raises PolicyError when a pod that asks for cards has weights that cannot be read, or wishes that are too long.
     """
     containers = tuple(
-        ContainerDemand(container.name, phase, read_request(container, pod.annotations, profile))
-        for container, phase in zip(pod.all_containers, read_phases(pod), strict=True)
+        ContainerDemand(container.name, its_type, read_request(container, pod.annotations, profile))
+        for container, its_type in zip(pod.all_containers, read_container_types(pod), strict=True)
     )
     asks = any(container.request is not None for container in containers)
     annotations = pod.annotations if asks else {}
@@ -258,16 +258,18 @@ def _read_flag(annotations: Mapping[str, str], key: str) -> bool | None:
         return False
 
 
-def read_phases(pod: Pod) -> tuple[Phase, ...]:
-    """Tell when each container of a pod runs, init containers first."""
-    first = tuple(Phase.SIDECAR if container.is_sidecar else Phase.INIT for container in pod.init_containers)
+def read_container_types(pod: Pod) -> tuple[ContainerType, ...]:
+    """Return the type of each container of a pod, init containers first."""
+    first = tuple(
+        ContainerType.SIDECAR if container.is_sidecar else ContainerType.INIT for container in pod.init_containers
+    )
     # One value for all that are alike: there may be very many pods.
-    return first + (Phase.REGULAR,) * len(pod.containers) if first else _regular(len(pod.containers))
+    return first + (ContainerType.REGULAR,) * len(pod.containers) if first else _regular(len(pod.containers))
 
 
 @lru_cache(64)
-def _regular(count: int) -> tuple[Phase, ...]:
-    return (Phase.REGULAR,) * count
+def _regular(count: int) -> tuple[ContainerType, ...]:
+    return (ContainerType.REGULAR,) * count
 
 
 def init_is_over(pod: Pod) -> bool:

@@ -53,10 +53,10 @@ def _later_first(cards: Cards) -> tuple[Ints, Ints]:
 
 
 def sort_key(
-    card: CardNumbers, required: RequestNumbers, order: CardOrder, weights: Weights, place: int
+    card: CardNumbers, required: RequestNumbers, order: CardOrder, weights: Weights, at: int
 ) -> tuple[Any, ...]:
-    """Return what a card of plain numbers is tried by, smallest first, for the same order; its place breaks ties."""
-    return (*_columns(card, required, order, weights), -card.index, -place)
+    """Return what a card of plain numbers is tried by, smallest first, for the same order; its position breaks ties."""
+    return (*_columns(card, required, order, weights), -card.index, -at)
 
 
 def _columns(cards: CardFacts[Any], required: CardRequest[Any, Any], order: CardOrder, weights: Weights) -> list[Any]:

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Mapping
 
-from gpuloom.engine.request.demand import read_phases, read_tenancy
+from gpuloom.engine.request.demand import read_container_types, read_tenancy
 from gpuloom.engine.state.ledger import NOBODY_ELSE, NOTHING_ELSE, Reservation, ReservationStatus
 from gpuloom.model.mig import MigAllocation
 from gpuloom.model.share import NO_TENANCY, ContainerShares, PodShares, Tenancy
@@ -71,7 +71,7 @@ def reserve(
         name=pod.name,
         node=sys.intern(node),
         shares=shares,
-        phases=read_phases(pod),
+        container_types=read_container_types(pod),
         status=status,
         since=since,
         decided_at=decided_at,

@@ -1,4 +1,4 @@
-"""A dictionary of what is quickly found again."""
+"""A dictionary that forgets everything once it is full: for what is quickly worked out again."""
 
 from typing import TypeVar
 

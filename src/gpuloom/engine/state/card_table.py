@@ -208,7 +208,7 @@ class CardTable:
         return self._copy([position], rows, range(rows.start, rows.stop), cells, there)
 
     def _copy(
-        self, positions: list[int], rows: Ints | slice, places: Sequence[int], cells: Ints, there: Flags
+        self, positions: list[int], rows: Ints | slice, row_numbers: Sequence[int], cells: Ints, there: Flags
     ) -> NodeBatch:
         divided = self.partitions
         return NodeBatch(
@@ -216,8 +216,8 @@ class CardTable:
             cards=self.cards.rows(rows),
             cells=cells,
             there=there,
-            uuids=[self.uuids[row] for row in places],
-            partitions={at: divided[row] for at, row in enumerate(places) if row in divided} if divided else {},
+            uuids=[self.uuids[row] for row in row_numbers],
+            partitions={at: divided[row] for at, row in enumerate(row_numbers) if row in divided} if divided else {},
             registered=[self._registered[self.names[position]] for position in positions],
             facts_numbers=self.facts_of[positions],
         )
@@ -320,6 +320,7 @@ class CardTable:
         self.change_log.note(position)
 
     def _write_registered(self, position: int, registered: NodeCards) -> None:
+        """Write what a node registered into its rows; who holds something of it is written afterwards."""
         rows, columns = self.rows_of(position), self.cards
         self._rows.clear(rows)
         columns.node[rows], columns.division[rows] = position, UNDIVIDED

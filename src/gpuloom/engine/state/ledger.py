@@ -25,7 +25,7 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from gpuloom.engine.request.demand import Phase
+from gpuloom.engine.request.demand import ContainerType
 from gpuloom.engine.state.usage import NOTHING, Usage, collapse, run_at_once, sum_for_quota, usage_of
 from gpuloom.model.mig import MigAllocation
 from gpuloom.model.share import PodShares, Share, Tenancy, compact_shares, find_only
@@ -38,7 +38,7 @@ ANY_VENDOR = ""
 """In place of the word where a list of parts does not say whose cards they are of."""
 
 
-_Place = TypeVar("_Place", str, tuple[str, str])
+_Key = TypeVar("_Key", str, tuple[str, str])
 _Held = TypeVar("_Held")
 
 
@@ -72,7 +72,7 @@ class Reservation(msgspec.Struct, frozen=True, gc=False):
     name: str
     node: str
     shares: PodShares
-    phases: tuple[Phase, ...]
+    container_types: tuple[ContainerType, ...]
     status: ReservationStatus
     since: float
     decided_at: int = 0
@@ -114,16 +114,16 @@ class Reservation(msgspec.Struct, frozen=True, gc=False):
 
     def still_holds(self, position: int) -> bool:
         """Tell whether the container at this position holds its shares still."""
-        phase = self.phases[position] if position < len(self.phases) else Phase.REGULAR
-        return not (self.init_over and phase is Phase.INIT)
+        its_type = self.container_types[position] if position < len(self.container_types) else ContainerType.REGULAR
+        return not (self.init_over and its_type is ContainerType.INIT)
 
     def usage_by_vendor(self) -> dict[str, dict[str, Usage]]:
         """Sum what the pod holds, by vendor and by the id in its shares (a part of a divided card has its own)."""
-        if (only := find_only(self.shares)) and run_at_once(self.phases):
+        if (only := find_only(self.shares)) and run_at_once(self.container_types):
             vendor, share = only
             return {vendor: {share.uuid: usage_of(share)}}
         return {
-            vendor: collapse(containers, self.phases, init_over=self.init_over)
+            vendor: collapse(containers, self.container_types, init_over=self.init_over)
             for vendor, containers in self.shares.items()
         }
 
@@ -142,7 +142,7 @@ class Ledger:
     bits      the vendors whose cores are bits of a mask
     _entries  by node and vendor, then card: tuples, for a card has few pods, and there may be very many cards
     _on_node  by node, then UID: a node may have very many pods, and nobody should look at them for one that goes
-    _own      the places in these two whose dictionaries no fork shares; others are copied before they are changed
+    _own      the keys in these two whose dictionaries no fork shares; others are copied before they are changed
     """
 
     bits: frozenset[str] = frozenset()
@@ -275,32 +275,33 @@ class Ledger:
             if not on_node[uuid]:
                 self._remove(self._entries, (node, vendor), uuid)
         for vendor, usages in by_vendor.items():
-            place = reservation.namespace, vendor
-            left = self._in_namespace.pop(place, NOTHING) - self._sum_up(vendor, usages)
+            key = reservation.namespace, vendor
+            left = self._in_namespace.pop(key, NOTHING) - self._sum_up(vendor, usages)
             if left != NOTHING:
-                self._in_namespace[place] = left
+                self._in_namespace[key] = left
         self._remove(self._on_node, reservation.node, uid)
         return {*touched, *_name_parts(reservation)}
 
     def _sum_up(self, vendor: str, usages: Mapping[str, Usage]) -> Usage:
         return sum_for_quota(usages.values(), bits=vendor in self.bits)
 
-    def _remove(self, places: dict[_Place, dict[str, _Held]], place: _Place, name: str) -> None:
-        """Remove what stands at a place under a name; names of nodes come and go, so empty places go with it."""
-        held = self._make_own(places, place)
+    def _remove(self, by_key: dict[_Key, dict[str, _Held]], key: _Key, name: str) -> None:
+        """Remove what stands under a key and a name; names of nodes come and go, so empty keys go with it."""
+        held = self._make_own(by_key, key)
         del held[name]
         if not held:
-            del places[place]
-            self._own.discard(place)
+            del by_key[key]
+            self._own.discard(key)
 
-    def _make_own(self, places: dict[_Place, dict[str, _Held]], place: _Place) -> dict[str, _Held]:
-        """Return what stands at a place, to be changed: a fork that was made from here must not see that."""
-        if place not in self._own:
-            self._own.add(place)
-            places[place] = dict(places.get(place, {}))
-        return places[place]
+    def _make_own(self, by_key: dict[_Key, dict[str, _Held]], key: _Key) -> dict[str, _Held]:
+        """Return what stands under a key, to be changed: a fork that was made from here must not see that."""
+        if key not in self._own:
+            self._own.add(key)
+            by_key[key] = dict(by_key.get(key, {}))
+        return by_key[key]
 
     def _enter(self, reservation: Reservation) -> Iterable[CardKey]:
+        """Add a reservation to all indexes; return the keys of the cards that it uses."""
         uid, node = reservation.uid, reservation.node
         self._reservations[uid] = reservation
         if reservation.status is ReservationStatus.ASSUMED:

@@ -23,10 +23,10 @@ class NodeScalars:
         amounts = [[*self._used_of(card), *totals_of(card)] for card in cards]
         self.sums = [sum(column) for column in zip(*amounts, strict=True)] or [0] * 6
 
-    def use(self, place: int, usage: Usage) -> None:
+    def use(self, at: int, usage: Usage) -> None:
         """Set what is used of one card."""
-        before = self.cards[place]
-        self.cards[place] = now = replace(
+        before = self.cards[at]
+        self.cards[at] = now = replace(
             before, used_slots=usage.slots, used_memory_mib=usage.memory_mib, used_cores=usage.cores
         )
         used = map(sub, self._used_of(now), self._used_of(before))

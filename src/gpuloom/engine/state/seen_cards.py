@@ -10,7 +10,7 @@ class SeenCards(BoundedDict[int, list[CardNumbers]]):
     __slots__ = ()
 
     def note(self, position: int, cards: list[CardNumbers]) -> list[int]:
-        """Return the places of those cards of a node that were not seen before; from now on they are."""
+        """Return the positions of those cards of a node that were not seen before; from now on they are."""
         before = self.get(position)
         if before is None:
             self[position] = cards.copy()

@@ -35,7 +35,7 @@ def _is_called_served_early(pod: Pod, lists: Collection[str]) -> bool:
 
 
 @dataclass(slots=True)
-class Unserved:
+class UnservedPod:
     """A pod that keeps a node busy for all that share these locks.
 
     since     when it was first known
@@ -70,16 +70,16 @@ class UnservedPods:
         self._catalog = catalog
         self._locks = frozenset(profile.lock.key for profile in catalog if profile.lock.key)
         self._lists = frozenset(key for lock in self._locks for key in catalog.lists_under(lock))
-        self._pods: dict[str, Unserved] = {}
-        self._by_node: dict[str, dict[str, Unserved]] = {}
+        self._pods: dict[str, UnservedPod] = {}
+        self._by_node: dict[str, dict[str, UnservedPod]] = {}
 
-    def __iter__(self) -> Iterator[Unserved]:
+    def __iter__(self) -> Iterator[UnservedPod]:
         return iter(list(self._pods.values()))
 
     def __len__(self) -> int:
         return len(self._pods)
 
-    def begin(self, one: Unserved) -> None:
+    def begin(self, one: UnservedPod) -> None:
         """Take that a pod's binding is about to be sent: from now on nobody knows whether it is there."""
         if one.locks and one.uid not in self._pods:
             self._put(one)
@@ -115,7 +115,7 @@ class UnservedPods:
         if known is not None and known.gone_at is None:
             known.gone_at = now
 
-    def blocker(self, node: str, lock: str, now: float) -> Unserved | None:
+    def blocker(self, node: str, lock: str, now: float) -> UnservedPod | None:
         """Return a pod that keeps a node busy for all that share a lock, None when it is free."""
         for one in list(self._by_node.get(node, {}).values()):
             if one.gone_at is not None and now - one.gone_at >= LINGER_S:
@@ -130,22 +130,22 @@ class UnservedPods:
             if one.gone_at is not None and now - one.gone_at >= LINGER_S:
                 self._drop(one)
 
-    def overdue(self, limit_s: float, now: float) -> list[Unserved]:
+    def overdue(self, limit_s: float, now: float) -> list[UnservedPod]:
         """Return the pods that have been unserved for longer than a limit, oldest first."""
         late = (one for one in self._pods.values() if one.is_shown and now - one.since > limit_s)
         return sorted(late, key=lambda one: one.since)
 
-    def _make(self, pod: Pod, now: float) -> Unserved:
+    def _make(self, pod: Pod, now: float) -> UnservedPod:
         meta = pod.metadata
         given = self._catalog.given_by(pod.annotations)
         locks = frozenset(profile.lock.key for profile in given) & self._locks
-        return Unserved(meta.uid, meta.namespace, meta.name, pod.spec.node_name, locks, now)
+        return UnservedPod(meta.uid, meta.namespace, meta.name, pod.spec.node_name, locks, now)
 
-    def _put(self, one: Unserved) -> None:
+    def _put(self, one: UnservedPod) -> None:
         self._pods[one.uid] = one
         self._by_node.setdefault(one.node, {})[one.uid] = one
 
-    def _drop(self, one: Unserved) -> None:
+    def _drop(self, one: UnservedPod) -> None:
         del self._pods[one.uid]
         on_node = self._by_node[one.node]
         del on_node[one.uid]

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 import msgspec
 
-from gpuloom.engine.request.demand import Phase
+from gpuloom.engine.request.demand import ContainerType
 from gpuloom.model.share import ContainerShares, Share
 
 
@@ -48,13 +48,13 @@ def sum_for_quota(usages: Iterable[Usage], *, bits: bool) -> Usage:
     return Usage(slots, memory_mib, cores)
 
 
-def run_at_once(phases: Sequence[Phase]) -> bool:
+def run_at_once(container_types: Sequence[ContainerType]) -> bool:
     """Tell whether all containers run together: nearly all pods are like this."""
-    return Phase.INIT not in phases and Phase.SIDECAR not in phases
+    return ContainerType.INIT not in container_types and ContainerType.SIDECAR not in container_types
 
 
 def collapse(
-    containers: Sequence[ContainerShares], phases: Sequence[Phase], *, init_over: bool = False
+    containers: Sequence[ContainerShares], container_types: Sequence[ContainerType], *, init_over: bool = False
 ) -> dict[str, Usage]:
     """Return what the pod as a whole holds, by the id that stands in its shares.
 
@@ -62,15 +62,17 @@ def collapse(
     plus the larger of the largest init container and the sum of the regular ones. With ``init_over`` the other init
     containers have ended and hold nothing any more.
     """
-    if run_at_once(phases):
+    if run_at_once(container_types):
         return _add_up(containers)
-    held: dict[Phase, dict[str, Usage]] = {Phase.INIT: {}, Phase.SIDECAR: {}, Phase.REGULAR: {}}
+    held: dict[ContainerType, dict[str, Usage]] = {one: {} for one in ContainerType}
     for position, shares in enumerate(containers):
-        phase = phases[position] if position < len(phases) else Phase.REGULAR
+        its_type = container_types[position] if position < len(container_types) else ContainerType.REGULAR
         for share in shares:
-            one, known = usage_of(share), held[phase].get(share.uuid)
-            held[phase][share.uuid] = one if known is None else known | one if phase is Phase.INIT else known + one
-    init, sidecars, regular = held[Phase.INIT], held[Phase.SIDECAR], held[Phase.REGULAR]
+            one, known = usage_of(share), held[its_type].get(share.uuid)
+            if known is not None:
+                one = known | one if its_type is ContainerType.INIT else known + one
+            held[its_type][share.uuid] = one
+    init, sidecars, regular = held[ContainerType.INIT], held[ContainerType.SIDECAR], held[ContainerType.REGULAR]
     if not sidecars and (init_over or not init):
         return dict(sorted(regular.items()))
     before = {} if init_over else init

@@ -1,4 +1,4 @@
-"""The demo's eyes: three watches that keep the latest nodes, pods and events, and tell when something changed."""
+"""Three watches of the demo that keep the latest nodes, pods and events, and tell when something changed."""
 
 import asyncio
 from collections.abc import AsyncIterator

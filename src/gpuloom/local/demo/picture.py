@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from gpuloom.engine.request.demand import read_phases
+from gpuloom.engine.request.demand import read_container_types
 from gpuloom.engine.state.allocations import read_shares
 from gpuloom.engine.state.usage import Usage, collapse
 from gpuloom.kube.resources import Resource
@@ -165,10 +165,10 @@ def _draw_card(card: Card, holders: Iterable[tuple[str, Usage]]) -> CardPicture:
 
 def _read_usage(pod: Pod, catalog: Catalog) -> Mapping[str, Usage]:
     try:
-        given, phases = read_shares(pod, catalog), read_phases(pod)
+        given, container_types = read_shares(pod, catalog), read_container_types(pod)
     except WireError:
         return {}
-    return {uuid: usage for shares in given.values() for uuid, usage in collapse(shares, phases).items()}
+    return {uuid: usage for shares in given.values() for uuid, usage in collapse(shares, container_types).items()}
 
 
 def _describe_wishes(pod: Pod, catalog: Catalog) -> str:

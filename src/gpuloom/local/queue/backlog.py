@@ -1,10 +1,10 @@
 """Which pod is tried next, and when a refused one is tried again: pure state, the time comes in as an argument.
 
-A pod is ready, in flight, refused (waits for a cluster event) or backing off (waits for its time):
+A pod is active, in flight, unschedulable (waits for a cluster event) or in backoff (waits for its time):
 
-    ready -> in flight -> bound and dropped
-                       -> refused -> backing off -> ready
-                       -> backing off -> ready
+    active -> in flight -> bound and dropped
+                        -> unschedulable -> backoff -> active
+                        -> backoff -> active
 """
 
 import heapq
@@ -18,19 +18,19 @@ REFUSED_LIMIT_S = 300.0
 """After this long a refused pod is tried again without an event, as in kube-scheduler."""
 
 
-class QueuePlace(Enum):
-    """Where a pod stands."""
+class SubQueue(Enum):
+    """Where a pod stands, by kube-scheduler's words: activeQ, pods in flight, unschedulablePods, backoffQ."""
 
-    READY = auto()
+    ACTIVE = auto()
     IN_FLIGHT = auto()
-    REFUSED = auto()
-    BACKING_OFF = auto()
+    UNSCHEDULABLE = auto()
+    BACKOFF = auto()
 
 
 @dataclass(slots=True)
 class _Entry:
     pod: QueuedPod
-    place: QueuePlace = QueuePlace.READY
+    sub_queue: SubQueue = SubQueue.ACTIVE
     attempts: int = 0
     tried_at: float = 0.0
     due: float = 0.0
@@ -44,7 +44,7 @@ class Backlog:
         self._backoff_initial_s = backoff_initial_s
         self._backoff_max_s = backoff_max_s
         self._entries: dict[str, _Entry] = {}
-        self._ready: list[tuple[int, int, str]] = []
+        self._active: list[tuple[int, int, str]] = []
         self._timers: list[tuple[float, str]] = []
         self._order = itertools.count()
         self._events = 0
@@ -55,15 +55,15 @@ class Backlog:
         entry = self._entries.get(uid)
         if entry is None:
             self._entries[uid] = entry = _Entry(pod)
-            self._make_ready(uid, entry)
+            self._activate(uid, entry)
             return
         changed = changes_its_chances(entry.pod, pod)
         entry.pod = pod
         if not changed:
             return
-        if entry.place is QueuePlace.IN_FLIGHT:
+        if entry.sub_queue is SubQueue.IN_FLIGHT:
             entry.events_seen = -1
-        elif entry.place is QueuePlace.REFUSED:
+        elif entry.sub_queue is SubQueue.UNSCHEDULABLE:
             self._back_off(uid, entry, now)
 
     def drop(self, uid: str) -> None:
@@ -71,13 +71,13 @@ class Backlog:
         self._entries.pop(uid, None)
 
     def take(self, now: float) -> QueuedPod | None:
-        """Hand out the ready pod of the highest priority that has been ready longest; it is in flight now."""
+        """Hand out the active pod of the highest priority that has been active longest; it is in flight now."""
         self._release_due(now)
-        while self._ready:
-            _, _, uid = heapq.heappop(self._ready)
+        while self._active:
+            _, _, uid = heapq.heappop(self._active)
             entry = self._entries.get(uid)
-            if entry is not None and entry.place is QueuePlace.READY:
-                entry.place = QueuePlace.IN_FLIGHT
+            if entry is not None and entry.sub_queue is SubQueue.ACTIVE:
+                entry.sub_queue = SubQueue.IN_FLIGHT
                 entry.attempts += 1
                 entry.tried_at = now
                 entry.events_seen = self._events
@@ -92,7 +92,7 @@ class Backlog:
         if entry.events_seen != self._events:
             self._back_off(uid, entry, now)
             return
-        entry.place = QueuePlace.REFUSED
+        entry.sub_queue = SubQueue.UNSCHEDULABLE
         self._set_timer(uid, entry, now + REFUSED_LIMIT_S)
 
     def fail(self, uid: str, now: float) -> None:
@@ -105,19 +105,19 @@ class Backlog:
         """Note a cluster event: every refused pod gets another try after its backoff."""
         self._events += 1
         for uid, entry in self._entries.items():
-            if entry.place is QueuePlace.REFUSED:
+            if entry.sub_queue is SubQueue.UNSCHEDULABLE:
                 self._back_off(uid, entry, now)
 
     def next_due(self) -> float | None:
-        """When a pod becomes ready by time alone; None if none will."""
+        """When a pod becomes active by time alone; None if none will."""
         while self._timers and not self._is_current(*self._timers[0]):
             heapq.heappop(self._timers)
         return self._timers[0][0] if self._timers else None
 
-    def place(self, uid: str) -> QueuePlace | None:
-        """Where a pod stands; None if it is not here."""
+    def sub_queue(self, uid: str) -> SubQueue | None:
+        """Return where a pod stands; None if it is not here."""
         entry = self._entries.get(uid)
-        return entry.place if entry else None
+        return entry.sub_queue if entry else None
 
     def uids(self) -> tuple[str, ...]:
         """All pods that are here."""
@@ -127,14 +127,14 @@ class Backlog:
         # The wait counts from the last attempt: after a long refusal it is over already.
         wait_s = min(self._backoff_initial_s * 2 ** min(entry.attempts - 1, 32), self._backoff_max_s)
         if entry.tried_at + wait_s <= now:
-            self._make_ready(uid, entry)
+            self._activate(uid, entry)
             return
-        entry.place = QueuePlace.BACKING_OFF
+        entry.sub_queue = SubQueue.BACKOFF
         self._set_timer(uid, entry, entry.tried_at + wait_s)
 
-    def _make_ready(self, uid: str, entry: _Entry) -> None:
-        entry.place = QueuePlace.READY
-        heapq.heappush(self._ready, (-entry.pod.priority, next(self._order), uid))
+    def _activate(self, uid: str, entry: _Entry) -> None:
+        entry.sub_queue = SubQueue.ACTIVE
+        heapq.heappush(self._active, (-entry.pod.priority, next(self._order), uid))
 
     def _set_timer(self, uid: str, entry: _Entry, due: float) -> None:
         entry.due = due
@@ -144,8 +144,8 @@ class Backlog:
         while self._timers and self._timers[0][0] <= now:
             due, uid = heapq.heappop(self._timers)
             if self._is_current(due, uid):
-                self._make_ready(uid, self._entries[uid])
+                self._activate(uid, self._entries[uid])
 
     def _is_current(self, due: float, uid: str) -> bool:
         entry = self._entries.get(uid)
-        return entry is not None and entry.due == due and entry.place in {QueuePlace.REFUSED, QueuePlace.BACKING_OFF}
+        return entry is not None and entry.due == due and entry.sub_queue in {SubQueue.UNSCHEDULABLE, SubQueue.BACKOFF}

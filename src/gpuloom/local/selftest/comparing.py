@@ -120,7 +120,7 @@ def check_use(
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ReportedUse:
     """What is told of one program: by the region of its container, and by NVML of its process, None if it is not known.
 
     ``grown_bytes`` is how much more is used of the card than before the program and the others on the card.
@@ -133,7 +133,7 @@ class Told:
     grown_bytes: int
 
 
-def check_regions(told: Sequence[Told], size: int, limit: int) -> None:
+def check_regions(told: Sequence[ReportedUse], size: int, limit: int) -> None:
     """Hold regions, as the monitor reads them, against NVML; each program took `size` bytes of its `limit`."""
     for one in told:
         where = f"the region of process {one.pid} on card {one.card}"

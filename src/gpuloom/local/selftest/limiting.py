@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 
-from gpuloom.local.selftest.comparing import Told, check_cores, check_priority, check_regions
+from gpuloom.local.selftest.comparing import ReportedUse, check_cores, check_priority, check_regions
 from gpuloom.local.selftest.grants import ContainerGrant
 from gpuloom.local.selftest.processes import Launcher, Program, run_worker
 from gpuloom.local.selftest.report import StepFailedError
@@ -79,7 +79,7 @@ class LimiterTrial:
             during = await self._read_use()
             regions = await self._read_regions(given)
         told = [
-            Told(
+            ReportedUse(
                 one.card,
                 program.pid,
                 region,

@@ -6,7 +6,7 @@ Nothing here comes from files that containers can write.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gpuloom.engine.request.demand import read_phases
+from gpuloom.engine.request.demand import read_container_types
 from gpuloom.engine.state.foreign_pods import is_foreign
 from gpuloom.engine.state.usage import Usage, collapse
 from gpuloom.model.card import Card
@@ -86,7 +86,7 @@ def read_promise(pod: Pod, resource: str) -> Promise:
     except WireError:
         return Promise(meta.uid, meta.namespace, meta.name, {}, {}, is_readable=False)
     cards: dict[str, Usage] = {}
-    for uuid, usage in collapse(containers, read_phases(pod)).items():
+    for uuid, usage in collapse(containers, read_container_types(pod)).items():
         card = card_of_share(uuid)
         cards[card] = cards[card] + usage if card in cards else usage
     counts = {

@@ -139,15 +139,15 @@ def apply_patch(pod: dict[str, Any], operations: Iterable[Operation]) -> None:
     """Change a pod as JSON by the operations of a :class:`PodPatch`, in place."""
     for operation in operations:
         *way, last = (part.replace("~1", "/").replace("~0", "~") for part in operation["path"].split("/")[1:])
-        place: Any = pod
+        parent: Any = pod
         for part in way:
-            place = place[int(part) if isinstance(place, list) else part]
+            parent = parent[int(part) if isinstance(parent, list) else part]
         if operation["op"] == "remove":
-            del place[last]
-        elif isinstance(place, list):
-            place.append(operation["value"])
+            del parent[last]
+        elif isinstance(parent, list):
+            parent.append(operation["value"])
         else:
-            place[last] = operation["value"]
+            parent[last] = operation["value"]
 
 
 def _pointer(path: tuple[str, ...]) -> str:

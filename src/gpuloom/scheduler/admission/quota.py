@@ -5,7 +5,7 @@ Filter asks again with the real cards: a request by percentage takes no memory h
 
 from collections.abc import Callable, Mapping, Sequence
 
-from gpuloom.engine.request.demand import Phase
+from gpuloom.engine.request.demand import ContainerType
 from gpuloom.engine.state.usage import NOTHING, Usage
 from gpuloom.model.request_columns import Headroom
 from gpuloom.vendors.catalog import Catalog
@@ -16,7 +16,7 @@ from gpuloom.wire.objects import Container
 
 def exceeds_quota(
     containers: Sequence[Container],
-    phases: Sequence[Phase],
+    container_types: Sequence[ContainerType],
     annotations: Mapping[str, str],
     catalog: Catalog,
     headroom: Callable[[Profile], Headroom],
@@ -26,7 +26,7 @@ def exceeds_quota(
     ``headroom`` tells what is left of a vendor's cards. Chips that share a resource share what is left of it.
     """
     limited = [one for one in catalog.concerned(containers) if one.resources.memory or one.resources.cores]
-    asked = [(one.resources, _ask_at_once(containers, phases, annotations, one)) for one in limited]
+    asked = [(one.resources, _ask_at_once(containers, container_types, annotations, one)) for one in limited]
     for profile, (names, own) in zip(limited, asked, strict=True):
         if not (own.memory_mib or own.cores):
             continue
@@ -39,14 +39,17 @@ def exceeds_quota(
 
 
 def _ask_at_once(
-    containers: Sequence[Container], phases: Sequence[Phase], annotations: Mapping[str, str], profile: Profile
+    containers: Sequence[Container],
+    container_types: Sequence[ContainerType],
+    annotations: Mapping[str, str],
+    profile: Profile,
 ) -> Usage:
     """Return what containers ask for of a vendor's cards, as far as they run at the same time."""
-    held = dict.fromkeys(Phase, NOTHING)
-    for container, phase in zip(containers, phases, strict=True):
+    held = dict.fromkeys(ContainerType, NOTHING)
+    for container, its_type in zip(containers, container_types, strict=True):
         one = _ask(container, annotations, profile)
-        held[phase] = held[phase] | one if phase is Phase.INIT else held[phase] + one
-    return held[Phase.SIDECAR] + (held[Phase.INIT] | held[Phase.REGULAR])
+        held[its_type] = held[its_type] | one if its_type is ContainerType.INIT else held[its_type] + one
+    return held[ContainerType.SIDECAR] + (held[ContainerType.INIT] | held[ContainerType.REGULAR])
 
 
 def _ask(container: Container, annotations: Mapping[str, str], profile: Profile) -> Usage:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from gpuloom.engine.request.demand import read_phases
+from gpuloom.engine.request.demand import read_container_types
 from gpuloom.model.request_columns import Headroom
 from gpuloom.scheduler.admission.patch import ContainerPatch, PodPatch
 from gpuloom.scheduler.admission.quota import exceeds_quota
@@ -139,7 +139,7 @@ def _complete(pod: Pod, patch: PodPatch, namespace: str, settings: SchedulerSett
         _claim(pod, patch, settings)
     if settings.admission_quota and exceeds_quota(
         [completed.get(position, container) for position, container in enumerate(pod.all_containers)],
-        read_phases(pod),
+        read_container_types(pod),
         patch.annotations,
         settings.catalog,
         lambda profile: known.headroom(pod.namespace or namespace, profile),

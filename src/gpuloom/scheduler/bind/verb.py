@@ -13,7 +13,7 @@ from gpuloom.engine.decision.event_messages import describe_binding, describe_mi
 from gpuloom.engine.filtering.exact_fit import fits_exactly
 from gpuloom.engine.state.allocations import read_decided_at, read_shares, reserve
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
-from gpuloom.engine.state.unserved import Unserved
+from gpuloom.engine.state.unserved import UnservedPod
 from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, EventRecorder, KubeClient, NotFoundError
 from gpuloom.kube.annotations import patch_pod
 from gpuloom.kube.podevents import record
@@ -190,9 +190,9 @@ class BindVerb:
                 found[key] = profile.lock, words | {word}
         return [found[key] for key in sorted(found)]
 
-    def _unserved(self, reservation: Reservation, locks: Iterable[str]) -> Unserved:
+    def _unserved(self, reservation: Reservation, locks: Iterable[str]) -> UnservedPod:
         uid, namespace, name, node = reservation.uid, reservation.namespace, reservation.name, reservation.node
-        return Unserved(uid, namespace, name, node, frozenset(locks), self.clocks.monotonic())
+        return UnservedPod(uid, namespace, name, node, frozenset(locks), self.clocks.monotonic())
 
     async def _write(
         self, pod: Pod, reservation: Reservation, recheck: Callable[[], None], let_others: LetOthers
@@ -202,7 +202,7 @@ class BindVerb:
         is_inline = self.state.settings.filter_write == "inline"
         try:
             if is_inline:
-                await self._write_phase(pod, recheck)
+                await self._write_bind_phase(pod, recheck)
             annotations = {} if is_inline else self._annotate(pod, reservation)
             await self._writer.write(pod, reservation.node, annotations, recheck, let_others)
         except (BindError, BindRefusedError) as error:
@@ -309,14 +309,14 @@ class BindVerb:
     def _annotate(self, pod: Pod, reservation: Reservation) -> dict[str, str]:
         decided = annotate_decision(reservation, pod, self.state.settings.catalog)
         # A Binding cannot remove an annotation; an empty one counts as absent.
-        return {key: value or "" for key, value in decided.items()} | self._phase()
+        return {key: value or "" for key, value in decided.items()} | self._bind_phase()
 
-    def _phase(self) -> dict[str, str]:
+    def _bind_phase(self) -> dict[str, str]:
         return {BIND_PHASE: PHASE_ALLOCATING, BIND_TIME: str(self.clocks.unix)}
 
-    async def _write_phase(self, pod: Pod, recheck: Callable[[], None]) -> None:
+    async def _write_bind_phase(self, pod: Pod, recheck: Callable[[], None]) -> None:
         """Tell the device plugin that it is this pod's turn, where the Binding does not (scheduler 7.1 step 4)."""
-        metadata = {"annotations": self._phase()}
+        metadata = {"annotations": self._bind_phase()}
         try:
             await patch_pod(self.client, pod, {"metadata": metadata}, recheck)
         except ApiError as error:

@@ -24,7 +24,7 @@ class FileCertificates:
         self._clocks = clocks
         self._complaint = ""
         self._read_last = self._read()
-        self.presented = Presented(self._read_last, self._place)
+        self.presented = Presented(self._read_last, self._source)
 
     async def run(self) -> None:
         """Look for changes until cancelled."""
@@ -38,7 +38,7 @@ class FileCertificates:
                 self._complaint = ""
                 return
             self._read_last = pair
-            self.presented.use(pair, self._place)
+            self.presented.use(pair, self._source)
         except CertificateError as error:
             if str(error) != self._complaint:
                 _log.error("new certificate not used, the old one stays", cause=str(error))
@@ -48,7 +48,7 @@ class FileCertificates:
             _log.info("new certificate in use", file=str(self._files[0]))
 
     @property
-    def _place(self) -> str:
+    def _source(self) -> str:
         certificate, key = self._files
         return f"certificate {certificate} with key {key}"
 

@@ -59,7 +59,7 @@ class SelfManagedCertificates:
         self._ca_bundle = CaBundlePublisher(self.client, self.clocks, is_wanted=bool(self.webhook))
 
     @property
-    def _place(self) -> str:
+    def _source(self) -> str:
         return f"Secret {self.namespace}/{self.name}"
 
     async def open(self) -> None:
@@ -73,12 +73,12 @@ class SelfManagedCertificates:
                 self._secret = await self._find()
                 await self._keep_secret()
                 if self._certificates.served is not None:
-                    self.presented = Presented(self._certificates.served, self._place)
+                    self.presented = Presented(self._certificates.served, self._source)
                     return
             except (ForbiddenError, InvalidError) as error:
                 raise CertificateError(f"--tls-self-manage: {error}") from error
             except ApiError as error:
-                _log.warning("no certificate yet", place=self._place, cause=str(error))
+                _log.warning("no certificate yet", place=self._source, cause=str(error))
                 await self.clocks.sleep(backoff.delay_s())
 
     async def run(self) -> None:
@@ -116,15 +116,15 @@ class SelfManagedCertificates:
             raise
         served = self._certificates.served
         if served is not None and served != self.presented.pair:
-            self.presented.use(served, self._place)
-            _log.info("new certificate in use", place=self._place, expires=self.presented.expires.isoformat())
+            self.presented.use(served, self._source)
+            _log.info("new certificate in use", place=self._source, expires=self.presented.expires.isoformat())
         await self._ca_bundle.publish(self._certificates.bundle)
 
     async def _keep_secret(self) -> None:
         """Make the Secret what it should be now."""
         secret = self._secret
         if secret is not None and is_foreign(secret):
-            raise CertificateError(f"{self._place} holds something else: give --tls-self-manage another name")
+            raise CertificateError(f"{self._source} holds something else: give --tls-self-manage another name")
         # A Secret that somebody deleted or emptied is made again as it was: callers trust its authorities.
         certificates = read_certificates(secret) if secret is not None and secret.data else self._certificates
         published = self._ca_bundle.has_settled(certificates.bundle)
@@ -153,10 +153,10 @@ class SelfManagedCertificates:
         except ForbiddenError as error:
             # The chart makes an empty Secret, so that this right is not needed.
             raise CertificateError(
-                f"{self._place} is gone, and may not be made here: make it empty, to be filled, by "
+                f"{self._source} is gone, and may not be made here: make it empty, to be filled, by "
                 f"kubectl -n {self.namespace} create secret generic {self.name}"
             ) from error
-        _log.info("certificate made", place=self._place)
+        _log.info("certificate made", place=self._source)
         return created
 
     async def _change(self, secret: Secret, certificates: CertificateSet) -> Secret:
@@ -168,7 +168,7 @@ class SelfManagedCertificates:
             resource_version=secret.metadata.resource_version,
             timeout_s=WRITE_DEADLINE_S,
         )
-        _log.info("certificate changed", place=self._place, waits_for_publication=certificates.next is not None)
+        _log.info("certificate changed", place=self._source, waits_for_publication=certificates.next is not None)
         return changed
 
     async def _follow_secret(self) -> None:
@@ -194,5 +194,5 @@ class SelfManagedCertificates:
 
     def _complain(self, cause: str) -> None:
         if cause != self._complaint:
-            _log.error("certificates not kept, tried again", place=self._place, cause=cause)
+            _log.error("certificates not kept, tried again", place=self._source, cause=cause)
         self._complaint = cause

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from gpuloom.engine.hostfit.demand import HostDemand, read_host_demand
 from gpuloom.engine.hostfit.usage import HostUsage
-from gpuloom.engine.planning.defragmentation.hosts import HostRoom
+from gpuloom.engine.planning.defragmentation.hosts import HostFilters
 from gpuloom.engine.planning.defragmentation.search import Defragmentation
 from gpuloom.engine.planning.defragmentation.tidying import Tidying
 from gpuloom.engine.planning.defragmentation.trials import MoveTrials
@@ -98,7 +98,7 @@ class MovingCluster:
         protecting = self.budgets.protecting(pod.namespace, pod.name, pod.labels) if pod else ()
         return tuple(budget for budget in protecting if not self.budgets.allowed.get(budget))
 
-    def read_hosts(self) -> HostRoom:
+    def read_hosts(self) -> HostFilters:
         """Return the nodes that take new pods, as kube-scheduler's filters see them.
 
         Not those on which room is made for a pod already: who moves there is refused, and where others leave for it
@@ -110,7 +110,7 @@ class MovingCluster:
             for name, node in sorted(self.state.shown.nodes.items())
             if name not in kept and not explain_unschedulable(node)
         }
-        return HostRoom(nodes, self.usage if self.usage is not None else self._sum_up(), self._read_host_demand)
+        return HostFilters(nodes, self.usage if self.usage is not None else self._sum_up(), self._read_host_demand)
 
     def _sum_up(self) -> HostUsage:
         usage = HostUsage(self.state.shown.hosts.ignored)

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from gpuloom.kube import EventRecorder
 from gpuloom.kube.podevents import record
-from gpuloom.scheduler.bounded import Bounded
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.fifodict import FifoDict
 from gpuloom.wire.nodenames import NodeNames
 from gpuloom.wire.objects import Pod
 
@@ -22,8 +22,8 @@ REASON = "FilteringFailed"
 
 
 @dataclass(slots=True)
-class _Told:
-    """When a pod was told of (monotonic seconds), and what has been said of it since."""
+class _LastEvent:
+    """When the last event about a pod was recorded (monotonic seconds), and what has been said of the pod since."""
 
     at: float
     later: tuple[Pod, Sequence[str]] | None = None
@@ -36,24 +36,24 @@ class RefusedPodEvents:
     recorder: EventRecorder
     clocks: Clocks
     period_s: float = PERIOD_S
-    _told: Bounded[str, _Told] = field(default_factory=lambda: Bounded(MOST_REMEMBERED))
+    _last: FifoDict[str, _LastEvent] = field(default_factory=lambda: FifoDict(MOST_REMEMBERED))
 
     def tell(self, pod: Pod, messages: Sequence[str], *, is_followed: bool = False) -> None:
         """Take why a pod was refused; where a call about more nodes follows at once, that one's answer counts."""
         uid, now = pod.metadata.uid, self.clocks.monotonic()
-        told = self._told.get(uid)
-        if told is not None and now - told.at < self.period_s:
-            told.later = pod, messages
+        last = self._last.get(uid)
+        if last is not None and now - last.at < self.period_s:
+            last.later = pod, messages
         elif is_followed and self.period_s:
-            self._told.put(uid, _Told(now - self.period_s + LOOK_S, (pod, messages)))
+            self._last.put(uid, _LastEvent(now - self.period_s + LOOK_S, (pod, messages)))
         else:
-            self._told.put(uid, _Told(now))
+            self._last.put(uid, _LastEvent(now))
             for message in messages:
                 record(self.recorder, pod, "Warning", REASON, message)
 
     def drop(self, uid: str) -> None:
         """Take that a pod waits no more."""
-        self._told.pop(uid, None)
+        self._last.pop(uid, None)
 
     async def run(self) -> None:
         """Tell what was held back, when its time has come, until cancelled."""
@@ -62,10 +62,10 @@ class RefusedPodEvents:
     def tell_due(self) -> None:
         """Tell the newest of every pod that was told of long enough ago, and forget those of which there is nothing."""
         now = self.clocks.monotonic()
-        for uid, told in [(uid, told) for uid, told in self._told.items() if now - told.at >= self.period_s]:
-            del self._told[uid]
-            if told.later is not None:
-                self.tell(*told.later)
+        for uid, last in [(uid, last) for uid, last in self._last.items() if now - last.at >= self.period_s]:
+            del self._last[uid]
+            if last.later is not None:
+                self.tell(*last.later)
 
 
 def asks_nominated_alone(pod: Pod, names: NodeNames) -> bool:

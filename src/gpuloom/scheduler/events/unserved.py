@@ -5,7 +5,7 @@ Time alone frees no node: a late Allocate would find the next pod alone there, a
 
 from dataclasses import dataclass, field
 
-from gpuloom.engine.state.unserved import Unserved, UnservedPods
+from gpuloom.engine.state.unserved import UnservedPod, UnservedPods
 from gpuloom.kube import EventRecorder
 from gpuloom.kube.recorder import Subject
 from gpuloom.scheduler.clocks import Clocks
@@ -42,7 +42,7 @@ class UnservedEvents:
             self._reported.add(one.uid)
             self._record(one)
 
-    def _record(self, one: Unserved) -> None:
+    def _record(self, one: UnservedPod) -> None:
         self.recorder.record(
             Subject("Pod", one.namespace, one.name, one.uid),
             "Warning",

@@ -73,7 +73,7 @@ class PodPlacer:
         if args.nodes is not None:
             return self._simulate(pod, args, args.nodes)
         # It is remembered with what is decided, and a pod that fits nowhere comes again and again.
-        pod = self.state.shown.bounds.cut(pod)
+        pod = self.state.shown.size_limits.cut(pod)
         if objection := self.find_objection(pod):
             return FilterResult(error=objection)
         self.state.offers.forget(pod.metadata.uid)
@@ -115,7 +115,7 @@ class PodPlacer:
         if objection := self.state.groups.find_objection(pod, self.clocks.monotonic()):
             return FilterResult(failed_nodes=dict.fromkeys(_all(args) or (), objection))
         self._note_group(pod)
-        self.outlook.look(demands)
+        self.outlook.refresh_cpu(demands)
         self.outlook.see(pod, demands)
         names = args.nodenames or NodeNames(b"[]")
         pod_decision = self.state.decider.decide_among(demands, names, pod.priority, most_tries=most_tries)

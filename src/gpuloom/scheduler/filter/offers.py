@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 
 from gpuloom.engine.decision.offer import NodeOffer
-from gpuloom.scheduler.bounded import Bounded
+from gpuloom.scheduler.fifodict import FifoDict
 from gpuloom.wire.extender import FilterArgs, HostPriority
 
 MOST_OFFERS = 8
@@ -14,7 +14,7 @@ MOST_OFFERS = 8
 class RecentOffers:
     """The last offers by the pod's UID."""
 
-    _offers: Bounded[str, NodeOffer] = field(default_factory=lambda: Bounded(MOST_OFFERS))
+    _offers: FifoDict[str, NodeOffer] = field(default_factory=lambda: FifoDict(MOST_OFFERS))
 
     def note(self, uid: str, offer: NodeOffer) -> None:
         """Remember what a pod was offered; the oldest of too many goes."""

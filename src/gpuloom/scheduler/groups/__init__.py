@@ -1,4 +1,4 @@
-"""Pods that kube-scheduler starts together or not at all: what a group holds that was not placed is given back.
+"""Gang scheduling by kube-scheduler: what a group of pods holds that was not placed as a whole is given back.
 
 ================  ====================================================================
 :mod:`.attempts`  what Filter and Bind have shown of each group

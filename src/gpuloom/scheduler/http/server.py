@@ -77,7 +77,7 @@ async def serve(stack: AsyncExitStack, parts: Parts, presented: Presented | None
     metrics = ""
     if parts.settings.metrics_bind_address:
         listening = await _serve_metrics(stack, parts, presented)
-        parts.doors.connections["metrics"] = listening.connections
+        parts.listeners.connections["metrics"] = listening.connections
         metrics = listening.url
     main, extender = await _serve_calls(stack, parts, presented)
     return Urls(main, extender, metrics)
@@ -93,23 +93,23 @@ async def _serve_metrics(stack: AsyncExitStack, parts: Parts, presented: Present
 
 
 async def _serve_calls(stack: AsyncExitStack, parts: Parts, presented: Presented | None) -> tuple[str, str]:
-    settings, routes, doors = parts.settings, parts.routes(), parts.doors
+    settings, routes, listeners = parts.settings, parts.routes(), parts.listeners
     tls = presented.context if presented else None
     address = split_address("--http_bind", settings.http_bind)
     has_own_port = bool(settings.extender_bind)
     try:
-        asking = doors.callers.open() if doors.callers else tls
+        asking = listeners.callers.open() if listeners.callers else tls
     except CertificateError as error:
         raise CannotServeError(str(error)) from error
     main = await listen(
         stack,
         address,
-        routes.main(address, doors.callers, with_extender=not has_own_port),
+        routes.main(address, listeners.callers, with_extender=not has_own_port),
         asking,
         limits=Limits() if has_own_port else _OF_KUBE_SCHEDULER,
         closing_s=CLOSING_S,
     )
-    doors.connections["main"] = main.connections
+    listeners.connections["main"] = main.connections
     if not has_own_port:
         return main.url, main.url
     address = split_address("--extender-bind", settings.extender_bind)
@@ -127,5 +127,5 @@ async def _serve_calls(stack: AsyncExitStack, parts: Parts, presented: Presented
         limits=_OF_KUBE_SCHEDULER,
         closing_s=CLOSING_S,
     )
-    doors.connections["extender"] = extender.connections
+    listeners.connections["extender"] = extender.connections
     return main.url, extender.url

@@ -117,7 +117,7 @@ class LeadershipGate:
             self._has_to_list, self._complete, self.awaits_lists = False, False, True
             self.list_anew()
         elif self._complete and not self._has_to_list:
-            self._open(now)
+            self._take_charge(now)
 
     def _is_settled(self, now: float) -> bool:
         """Whether a list that begins now shows all writes of the leader before.
@@ -129,7 +129,8 @@ class LeadershipGate:
         is_stored = self._lease is not None and self._lease.renewed_at >= settled_at
         return now >= settled_at and (is_stored or not self._follows)
 
-    def _open(self, now: float) -> None:
+    def _take_charge(self, now: float) -> None:
+        """Decide and write from now on: the lists show all that an earlier leader has written."""
         # A watch may be listing again by itself just now.
         self.state.cluster.catch_up()
         self.state.pod_scheduler.prepare()

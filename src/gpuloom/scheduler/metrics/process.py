@@ -32,7 +32,7 @@ def list_series(parts: Parts, presented: Presented | None = None) -> Iterator[Se
     yield from _about_watches(parts)
     yield from _about_events(parts)
     yield from _about_pods_of_others(parts)
-    yield from _about_doors(parts, presented)
+    yield from _about_listeners(parts, presented)
     yield from count_preemptions(parts.preemption.counts, parts.state)
     yield from count_moves(parts.defragmenter.counts)
     yield from count_rivals(parts.rivals, parts.clocks.monotonic)
@@ -160,7 +160,7 @@ def _about_pods_of_others(parts: Parts) -> Iterator[Series]:
     )
 
 
-def _about_doors(parts: Parts, presented: Presented | None) -> Iterator[Series]:
+def _about_listeners(parts: Parts, presented: Presented | None) -> Iterator[Series]:
     yield _one(
         "gpuloom_reviews_refused",
         "Reviews of large pods denied: too many at once",
@@ -170,14 +170,14 @@ def _about_doors(parts: Parts, presented: Presented | None) -> Iterator[Series]:
     yield _one(
         "gpuloom_callers_refused",
         "Calls of the webhook without a certificate of --webhook-client-ca",
-        lambda: parts.doors.callers.refused if parts.doors.callers else 0,
+        lambda: parts.listeners.callers.refused if parts.listeners.callers else 0,
         _COUNT,
     )
     yield _each(
         "gpuloom_connections_refused",
         "Connections refused, or ended while idle: too many",
         "listener",
-        lambda: {name: one.refused for name, one in parts.doors.connections.items()},
+        lambda: {name: one.refused for name, one in parts.listeners.connections.items()},
         _COUNT,
     )
     yield Series(

@@ -157,6 +157,7 @@ class NodeHandler:
                     yield name, word
 
     def _update(self, node: Node) -> None:
+        """Check the health of each vendor's cards on a node, and register or remove them accordingly."""
         if not is_selected(node, self._selector):
             self._forget(node.name)
             return
@@ -214,6 +215,7 @@ class NodeHandler:
             _log.info("node's cards are gone", node=name, vendor=word)
 
     def _register(self, node: Node, profile: Profile) -> None:
+        """Take what a node says about its cards of one vendor, if it says anything new."""
         said = _what_counts(node, profile)
         key = (node.name, profile.word)
         if self._said.get(key) == said:

@@ -70,7 +70,7 @@ class OutlookKeeper:
             word, demand = next(iter(demands.items()))
             self.learner.see(pod.metadata.uid, shape_of_demand(word, demand, pod), self._clocks.monotonic())
 
-    def look(self, demands: Demands) -> None:
+    def refresh_cpu(self, demands: Demands) -> None:
         """Tell the engine the CPU of nodes that changed, before a decision by a policy that looks at it."""
         if not any(isinstance(demand.preferences.node_policy, FragmentationPolicy) for demand in demands.values()):
             return
@@ -82,7 +82,7 @@ class OutlookKeeper:
         self.tell(None, {name: cpu for name in touched if self._has_changed(name, cpu := self._read_cpu(name))})
 
     def _take_touched(self) -> list[str]:
-        """Return the nodes whose CPU may be other than at the last look: at the first, which begins to follow, all."""
+        """Return the nodes whose CPU may have changed since the last refresh; all at the first, which begins it."""
         if self._touched is None:
             known = (node for node, _ in self._state.cluster.outlook.known_cpu())
             self._touched = {*self._state.shown.nodes, *known}
@@ -92,7 +92,7 @@ class OutlookKeeper:
         return touched
 
     def _note_touched(self, touched: set[str], node: str) -> None:
-        """Keep a node until the next look, which may never come: so only one that there is, or whose CPU is known."""
+        """Keep a node until the next refresh, if any: so only one that is there, or whose CPU is known."""
         if node in self._state.shown.nodes or self._state.cluster.outlook.find_cpu(node) is not None:
             touched.add(node)
         else:

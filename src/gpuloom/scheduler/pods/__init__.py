@@ -6,6 +6,6 @@ when the pod is bound, adds one for a pod that was bound elsewhere, and forgets 
 
 Pods whose cards are not known close cards: ``unreadable``, ``foreign``. ``cleanup`` ends reservations whose Bind never
 comes, and locks that nobody waits for. ``waiting`` has the pods that fit nowhere; ``requeue`` makes kube-scheduler try
-them again when capacity is freed. ``trim`` drops what nobody reads of bound pods, ``watchdog`` counts pods that should
-not be, ``pending`` finds those that wait.
+them again when capacity is freed. ``trim`` drops what nobody reads of bound pods, ``sizelimits`` of very large ones.
+``watchdog`` counts pods that should not be, ``pending`` finds those that wait.
 """

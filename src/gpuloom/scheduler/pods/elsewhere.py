@@ -8,8 +8,8 @@ import asyncio
 from dataclasses import dataclass, field
 
 from gpuloom.engine.hostfit.demand import read_host_demand
-from gpuloom.scheduler.bounded import Bounded
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.fifodict import FifoDict
 from gpuloom.scheduler.nodes.hostfit import takes_beside_cards
 from gpuloom.scheduler.pods.requeue import PAUSE_S, PodRequeuer
 from gpuloom.scheduler.pods.waiting import UnschedulablePod, WaitingKind
@@ -51,8 +51,8 @@ class PartlyOffered:
     """
 
     changed: asyncio.Event = field(default_factory=asyncio.Event)
-    _due: Bounded[str, float] = field(default_factory=lambda: Bounded(MOST_REMEMBERED))
-    _pointed: Bounded[str, _Pointed] = field(default_factory=lambda: Bounded(MOST_REMEMBERED))
+    _due: FifoDict[str, float] = field(default_factory=lambda: FifoDict(MOST_REMEMBERED))
+    _pointed: FifoDict[str, _Pointed] = field(default_factory=lambda: FifoDict(MOST_REMEMBERED))
 
     def __len__(self) -> int:
         return len(self._due)
@@ -107,9 +107,10 @@ class NodePointer:
             while len(self.offered):
                 await self.clocks.sleep(WAIT_S)
                 if not self.state.charge.obstacle:
-                    await self._look()
+                    await self._point_due()
 
-    async def _look(self) -> None:
+    async def _point_due(self) -> None:
+        """Requeue the pods whose time has come towards a node that takes them, where there is one."""
         time_slice = TimeSlice()
         # Very many pods may wait, and few different ones among them.
         without_node: set[WaitingKind] = set()

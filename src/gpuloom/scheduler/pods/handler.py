@@ -61,7 +61,7 @@ class PodHandler:
 
     def shorten(self, pod: HostPod) -> HostPod:
         """Return what is kept of a pod until all are listed, where they are taken at once."""
-        return self._state.shown.bounds.cut(pod)
+        return self._state.shown.size_limits.cut(pod)
 
     def take_listed(self, pod: Pod) -> None:
         """Take a pod that stands in the list."""
@@ -148,17 +148,18 @@ class PodHandler:
         self._state.shown.mistyped.drop(uid)
 
     def _remember(self, pod: Pod) -> None:
+        """Keep a pod as far as it is read later: a bound one trimmed, one that waits whole unless it is very large."""
         self.watchdog.check(pod)
         if pod.is_terminating:
             self._state.shown.terminating.setdefault(pod.metadata.uid, self._clock())
         if pod.spec.node_name:
             self._state.shown.pods[pod.metadata.uid] = self._trimmer.trim(pod)
             if self._state.settings.preemption == "on":
-                self._state.shown.victim_labels[pod.metadata.uid] = self._state.shown.bounds.cut(pod).labels
+                self._state.shown.victim_labels[pod.metadata.uid] = self._state.shown.size_limits.cut(pod).labels
             self._state.binds.follow(pod, self._clock())
         else:
             self._follow_waking(pod)
-            self._state.shown.pods[pod.metadata.uid] = self._state.shown.bounds.cut(pod)
+            self._state.shown.pods[pod.metadata.uid] = self._state.shown.size_limits.cut(pod)
             self._state.promised.follow(pod, self._clock())
 
     def _follow_waking(self, pod: Pod) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from gpuloom.scheduler.admission.unknown import KnownResources
-from gpuloom.scheduler.pods.bounds import count_amounts
+from gpuloom.scheduler.pods.sizelimits import count_amounts
 from gpuloom.vendors.catalog import Catalog
 from gpuloom.wire.objects import Pod
 

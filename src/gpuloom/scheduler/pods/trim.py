@@ -8,7 +8,7 @@ from gpuloom.wire.keys import VGPU_NODE
 from gpuloom.wire.objects import MIRROR, ObjectMeta, Pod, PodSpec
 
 _MOST_NAMINGS = 5_000
-_MOST_PLACES = 100_000
+_MOST_SPECS = 100_000
 """So many different ones are shared; then sharing begins anew."""
 
 
@@ -24,12 +24,12 @@ class PodTrimmer:
     def __init__(self, catalog: Catalog) -> None:
         self._kept = {*catalog.instance_keys, MIRROR}
         self._namings: dict[tuple[str, ...], tuple[str, ...]] = {}
-        self._places: dict[str, tuple[PodSpec, dict[str, str]]] = {}
+        self._specs: dict[str, tuple[PodSpec, dict[str, str]]] = {}
 
     def trim(self, pod: Pod) -> Pod:
         """Return the pod with what is read of it later: identity, version, node and its label, parts, static, names."""
         meta, annotations = pod.metadata, pod.annotations
-        spec, label = self._place(pod.spec.node_name)
+        spec, label = self._spec_of(pod.spec.node_name)
         kept = {key: annotations[key] for key in self._kept if key in annotations}
         return TrimmedPod(
             metadata=ObjectMeta(
@@ -54,11 +54,11 @@ class PodTrimmer:
         names = tuple(one.name for one in pod.all_containers)
         return self._namings.setdefault(names, names)
 
-    def _place(self, node: str) -> tuple[PodSpec, dict[str, str]]:
+    def _spec_of(self, node: str) -> tuple[PodSpec, dict[str, str]]:
         """Give the spec and the label of the pods of a node: one value for all of them."""
-        if node not in self._places:
-            if len(self._places) >= _MOST_PLACES:
-                self._places.clear()
+        if node not in self._specs:
+            if len(self._specs) >= _MOST_SPECS:
+                self._specs.clear()
             node = sys.intern(node)
-            self._places[node] = PodSpec(node_name=node), label_of(node)
-        return self._places[node]
+            self._specs[node] = PodSpec(node_name=node), label_of(node)
+        return self._specs[node]

@@ -23,8 +23,8 @@ from gpuloom.kube import (
 )
 from gpuloom.kube.eviction import evict
 from gpuloom.kube.recorder import Subject
-from gpuloom.scheduler.bounded import Bounded
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.fifodict import FifoDict
 from gpuloom.wire.words import encode_time
 
 MOST_EVICTED = 1024
@@ -48,7 +48,7 @@ class Evictor:
     client: KubeClient
     recorder: EventRecorder
     clocks: Clocks
-    evicted: Bounded[str, None] = field(default_factory=lambda: Bounded(MOST_EVICTED))
+    evicted: FifoDict[str, None] = field(default_factory=lambda: FifoDict(MOST_EVICTED))
 
     async def evict(
         self, victim: PotentialVictim, nomination: Nomination, recheck: Callable[[], None], *, may_break: bool = False

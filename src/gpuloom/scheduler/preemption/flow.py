@@ -303,7 +303,7 @@ class PreemptionFlow:
         if nomination.uid in self._evicting_for or self.clocks.unix - nomination.since <= UNCLAIMED_S:
             return False
         staying = {held.uid for held in self.state.cluster.ledger.on_node(nomination.node)} & nomination.victims
-        return any(not self.state.shown.is_leaving(uid) and uid not in self.evictor.evicted for uid in staying)
+        return any(not self.state.shown.is_terminating(uid) and uid not in self.evictor.evicted for uid in staying)
 
     def _is_unclaimed(self, nomination: Nomination) -> bool:
         """Tell whether a pod's room has been free for a while, and no Filter of the pod has come since."""

@@ -178,16 +178,16 @@ class PlanFinder:
         )
 
     def find_leaving(self) -> frozenset[str]:
-        """Return the pods that end already and soon, those too that were asked and not seen to end yet."""
+        """Return the pods that were evicted or are being deleted, and will be gone soon."""
         ledger, ending = self.state.cluster.ledger, self.state.shown.terminating
         asked = (uid for uid in self.evicted if uid not in ending and ledger.find(uid) is not None)
-        return frozenset((*self.state.shown.find_ending(self.clocks.monotonic()), *asked))
+        return frozenset((*self.state.shown.find_soon_gone(self.clocks.monotonic()), *asked))
 
     def _waits_for_slow(self, node: str) -> bool:
         """Tell whether a pod on a node is being deleted so long that nobody is to wait for it."""
         on_node = {held.uid for held in self.state.cluster.ledger.on_node(node)}
         return not on_node.isdisjoint(
-            self.state.shown.terminating.keys() - self.state.shown.find_ending(self.clocks.monotonic())
+            self.state.shown.terminating.keys() - self.state.shown.find_soon_gone(self.clocks.monotonic())
         )
 
     def _can_be_evicted(self, uid: str) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from gpuloom.scheduler.bounded import Bounded
+from gpuloom.scheduler.fifodict import FifoDict
 from gpuloom.scheduler.recording.answers import Answer
 from gpuloom.scheduler.recording.comparison import MISSING, Difference, compare
 from gpuloom.scheduler.recording.lines import AnswerLine, key_of
@@ -20,7 +20,7 @@ class ReplayCheck:
 
     answers: int = 0
     differing: int = 0
-    _by_id: Bounded[str, Answer] = field(default_factory=lambda: Bounded(KEPT_ANSWERS))
+    _by_id: FifoDict[str, Answer] = field(default_factory=lambda: FifoDict(KEPT_ANSWERS))
     _last: Answer | None = None
 
     def note(self, answer: Answer) -> None:

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from gpuloom.engine.explanation.cores import share_in_per_cent
+from gpuloom.engine.explanation.diagnosis import ExplanationScope
 from gpuloom.engine.explanation.explain import explain
-from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.text import tell_cores, tell_explanation
 from gpuloom.engine.explanation.values import Explanation
 from gpuloom.engine.scoring.weights import PolicyError

@@ -181,6 +181,7 @@ class ProcessRecorder(ProcessObserver):
 
     @contextmanager
     def _calling(self) -> Iterator[RecordedCall]:
+        """Record what one call writes, until the block ends; one that fails has no answer line."""
         call = RecordedCall(self._writer, self._clocks)
         token = current_call.set(call)
         try:

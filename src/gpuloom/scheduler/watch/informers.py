@@ -123,11 +123,12 @@ class Informers:
         while True:
             self._again.clear()
             self._complete.clear()
-            await self._watch_until_again()
+            await self._watch_until_list_anew()
 
-    async def _watch_until_again(self) -> None:
+    async def _watch_until_list_anew(self) -> None:
+        """Follow all kinds until one of them fails, or until :meth:`list_anew` is called."""
         again = asyncio.create_task(self._again.wait())
-        follows = [asyncio.create_task(follow) for follow in self._follows()]
+        follows = [asyncio.create_task(follow) for follow in self._list_follows()]
         try:
             await asyncio.wait([again, *follows], return_when=asyncio.FIRST_COMPLETED)
             for follow in follows:
@@ -138,12 +139,15 @@ class Informers:
                 task.cancel()
             await asyncio.gather(again, *follows, return_exceptions=True)
 
-    def _follows(self) -> tuple[Coroutine[Any, Any, None], ...]:
+    def _list_follows(self) -> tuple[Coroutine[Any, Any, None], ...]:
+        """Return one coroutine for each kind of object that is followed."""
         quotas = self.quotas
         follows = (
             self._follow(HOST_PODS, self._pod_list(), self.pods),
-            self._follow(RESOURCE_QUOTAS, self._whole(RESOURCE_QUOTAS, quotas.replace, quotas.shorten), quotas),
-            self._follow(NODES, self._whole(NODES, self._replace_nodes), _NodeChangeHandler(self.nodes, self.locks)),
+            self._follow(RESOURCE_QUOTAS, self._take_whole(RESOURCE_QUOTAS, quotas.replace, quotas.shorten), quotas),
+            self._follow(
+                NODES, self._take_whole(NODES, self._replace_nodes), _NodeChangeHandler(self.nodes, self.locks)
+            ),
         )
         if self.budgets is None:
             return follows
@@ -154,9 +158,9 @@ class Informers:
         """Either way what is older than the list is what was known when it began."""
         if not self.observer.takes_lists:
             return self.pods
-        return self._whole(HOST_PODS, self._replace_pods, self.pods.shorten, self.pods.begin_list)
+        return self._take_whole(HOST_PODS, self._replace_pods, self.pods.shorten, self.pods.begin_list)
 
-    def _whole(
+    def _take_whole(
         self,
         resource: Resource[_O],
         replace: Callable[[list[_O], list[Unreadable]], None],
@@ -170,6 +174,7 @@ class Informers:
         return _WholeList(take, shorten, begin)
 
     async def _follow(self, resource: Resource[_O], listing: "_ListHandler[_O]", handler: "_ChangeHandler[_O]") -> None:
+        """Pass the events of one kind of object on to its handler; what cannot be handled is counted and skipped."""
         reflector: Reflector[_O] | None = self.reflectors.get(resource.plural)
         if reflector is None:
             reflector = Reflector(self.client, resource, timing=ReflectorTiming(ceiling_s=LONGEST_PAUSE_S))

@@ -11,7 +11,7 @@ from gpuloom.engine.explanation.counting import tell_count
 from gpuloom.engine.explanation.hosts import tell_host
 from gpuloom.engine.explanation.text import VENDORS_TITLE, count_ranked, tell_ask, tell_policy, tell_vendor
 from gpuloom.engine.explanation.values import Amount
-from gpuloom.model.cardplace import write_place
+from gpuloom.model.cardname import write_card_name
 from gpuloom.model.uuids import card_id
 from gpuloom.web.dashboard.amounts import tell_memory, tell_share_of_memory
 from gpuloom.web.dashboard.sparkline import draw_sparkline
@@ -84,7 +84,7 @@ def _environment() -> jinja2.Environment:
         "share_of_memory": tell_share_of_memory,
         "count": tell_count,
         "card_id": card_id,
-        "write_place": write_place,
+        "write_card_name": write_card_name,
         "sparkline": draw_sparkline,
         "count_ranked": count_ranked,
         "tell_ask": tell_ask,

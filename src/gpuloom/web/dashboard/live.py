@@ -11,7 +11,7 @@ from gpuloom.serving.crowds import crowd_of, find_greedy
 from gpuloom.web.dashboard.asked import Asked
 from gpuloom.web.dashboard.measuring import Measured
 from gpuloom.web.dashboard.regions import DashboardPage, find_changes
-from gpuloom.web.pages import Pace
+from gpuloom.web.pacing import Pace
 from gpuloom.web.refusals import RefusedError
 
 INTERVAL_S = 2.0

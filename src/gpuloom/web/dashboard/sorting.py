@@ -8,7 +8,7 @@ from operator import itemgetter
 from typing import Any, TypeVar
 
 from gpuloom.web.dashboard.asked import Asked
-from gpuloom.web.pages import gather
+from gpuloom.web.pacing import gather
 
 _ITEMS_A_RUN = 500
 """So many are sorted in one step."""

@@ -33,9 +33,9 @@ NOTHING_KNOWN = MeasuredUse(cards=0)
 
 @dataclass(slots=True)
 class _Record:
-    """A node: its cards by place, two rows of the hour for the node and for each card after it."""
+    """A node: its cards by index, two rows of the hour for the node and for each card after it."""
 
-    places: dict[str, int]
+    indices: dict[str, int]
     answered: float = 0.0
     memory: "array[int]" = field(default_factory=lambda: array("q"))
     busy: "array[int]" = field(default_factory=lambda: array("h"))
@@ -63,22 +63,22 @@ class UseBook:
 
     def note(self, node: str, report: MonitorReport, cards: Sequence[Card], held: Collection[PodOnCard]) -> None:
         """Note what a monitor says; of cards and pods that the node does not have, nothing."""
-        places = {card.id: place for place, card in enumerate(cards)}
+        indices = {card.id: index for index, card in enumerate(cards)}
         record = self._records.get(node)
-        if record is None or record.places != places:
-            record = self._records[node] = _Record(places, hours=Hours(2 * len(cards) + 2))
+        if record is None or record.indices != indices:
+            record = self._records[node] = _Record(indices, hours=Hours(2 * len(cards) + 2))
         record.answered = self.clock()
         record.memory = array("q", [_NOT_KNOWN]) * len(cards)
         record.busy = array("h", [_NOT_KNOWN]) * len(cards)
         for said in report.cards:
-            place = places.get(said.uuid)
-            if place is not None:
-                record.memory[place] = _believe(said.memory_bytes, cards[place].memory_mib * _MIB, _MIB)
-                record.busy[place] = _believe(said.busy_percent, _MOST_BUSY)
+            index = indices.get(said.uuid)
+            if index is not None:
+                record.memory[index] = _believe(said.memory_bytes, cards[index].memory_mib * _MIB, _MIB)
+                record.busy[index] = _believe(said.busy_percent, _MOST_BUSY)
         record.sum = _sum_up(record, cards)
         rows = [_percent(record.sum), record.sum.busy_percent]
-        for place, card in enumerate(cards):
-            one = _read(record, place, card.memory_mib)
+        for index, card in enumerate(cards):
+            one = _read(record, index, card.memory_mib)
             rows += [_percent(one), one.busy_percent]
         record.hours.put(self._slot(), rows, self._most_held())
         record.pods = {}
@@ -111,10 +111,10 @@ class UseBook:
     def card(self, node: str, uuid: str, total_mib: int) -> MeasuredUse | None:
         """Return what is in use of a card."""
         record = self._records.get(node)
-        place = record.places.get(uuid) if record else None
-        if record is None or place is None or place >= len(record.memory):
+        index = record.indices.get(uuid) if record else None
+        if record is None or index is None or index >= len(record.memory):
             return None
-        found = _read(record, place, total_mib)
+        found = _read(record, index, total_mib)
         return found if found.memory_mib is not None or found.busy_percent is not None else None
 
     def node(self, node: str) -> MeasuredUse | None:
@@ -134,10 +134,10 @@ class UseBook:
     def hour_of(self, node: str, uuid: str = "") -> tuple[Hour, Hour]:
         """Return the hour of a card, or of a node: memory and load."""
         record = self._records.get(node)
-        place = (record.places.get(uuid, -1) if uuid else -1) if record else -1
-        if record is None or (uuid and place < 0):
+        index = (record.indices.get(uuid, -1) if uuid else -1) if record else -1
+        if record is None or (uuid and index < 0):
             return (), ()
-        return record.hours.read(2 * place + 2, self._slot()), record.hours.read(2 * place + 3, self._slot())
+        return record.hours.read(2 * index + 2, self._slot()), record.hours.read(2 * index + 3, self._slot())
 
     def hour(self) -> tuple[Hour, Hour]:
         """Return the hour of all cards together: memory and load."""
@@ -154,8 +154,8 @@ def _believe(value: int | None, most: int, unit: int = 1) -> int:
     return value // unit if value is not None and 0 <= value <= most else _NOT_KNOWN
 
 
-def _read(record: _Record, place: int, total_mib: int) -> MeasuredUse:
-    memory, busy = record.memory[place], record.busy[place]
+def _read(record: _Record, index: int, total_mib: int) -> MeasuredUse:
+    memory, busy = record.memory[index], record.busy[index]
     return MeasuredUse(
         None if memory == _NOT_KNOWN else memory,
         None if busy == _NOT_KNOWN else busy,
@@ -164,7 +164,7 @@ def _read(record: _Record, place: int, total_mib: int) -> MeasuredUse:
 
 
 def _sum_up(record: _Record, cards: Sequence[Card]) -> MeasuredUse:
-    found = [_read(record, place, card.memory_mib) for place, card in enumerate(cards)]
+    found = [_read(record, index, card.memory_mib) for index, card in enumerate(cards)]
     return _add([one for one in found if one.memory_mib is not None or one.busy_percent is not None])
 
 

@@ -9,7 +9,7 @@ import structlog
 from gpuloom.kube import ApiError
 from gpuloom.web.monitors.asking import MonitorAddress, MonitorError, MonitorSource
 from gpuloom.web.monitors.book import PodOnCard
-from gpuloom.web.pages import Pace
+from gpuloom.web.pacing import Pace
 from gpuloom.web.rounds import try_round
 from gpuloom.web.views.source import Source
 from gpuloom.wire.monitors import MonitorReport

@@ -9,7 +9,7 @@ from gpuloom.engine.explanation.details import tell_closers
 from gpuloom.engine.explanation.values import Amount, Closer
 from gpuloom.engine.state.card_table import NO_NODE, CardTable
 from gpuloom.engine.state.ledger import Reservation
-from gpuloom.model.cardplace import write_place
+from gpuloom.model.cardname import write_card_name
 from gpuloom.model.cards import BY_ADMINISTRATOR, BY_UNREADABLE
 from gpuloom.model.uuids import card_id, choose_uuid, may_mean
 from gpuloom.scheduler.nodes.missingcards import explain_unschedulable
@@ -58,7 +58,7 @@ def find_card(source: Source, viewer: Viewer, text: str) -> Generator[None, None
 
 def name_cards(source: Source, node: str) -> dict[str, str]:
     """Name a node's cards, which are known by their UUIDs, as people do."""
-    return {card.id: write_place(node, card.index) for card in source.registered(node)}
+    return {card.id: write_card_name(node, card.index) for card in source.registered(node)}
 
 
 def detail_node(source: Source, viewer: Viewer, name: str) -> NodeDetail:

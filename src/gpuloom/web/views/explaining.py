@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from gpuloom.engine.explanation.depth import STANDARD, Depth
+from gpuloom.engine.explanation.diagnosis import ExplanationScope
 from gpuloom.engine.explanation.explain import explain
 from gpuloom.engine.explanation.hosts import sum_up_hosts, tell_nodes, tell_one_of
-from gpuloom.engine.explanation.study import ExplanationScope
 from gpuloom.engine.explanation.summing import count_reasons
 from gpuloom.engine.explanation.text import tell_briefly
 from gpuloom.engine.explanation.values import Explanation, HostVerdict

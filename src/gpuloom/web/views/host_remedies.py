@@ -4,8 +4,8 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from itertools import islice
 
 from gpuloom.engine.explanation.hosts import Shortages, suggest_less
-from gpuloom.engine.explanation.leaving import suggest_leaving
 from gpuloom.engine.explanation.node_remedies import suggest_node_remedies
+from gpuloom.engine.explanation.removals import suggest_removal
 from gpuloom.engine.explanation.values import Remedy
 from gpuloom.web.views.hosts import CardsApart, Hosts
 from gpuloom.web.views.source import Source
@@ -21,17 +21,17 @@ def find_host_remedies(
     kept = source.state.nominations.nodes_kept_from(pod.metadata.uid, pod.priority)
     names = [name for name in cards.fitting if name not in kept]
     short = {name: lacks for name, lacks in shortages.items() if name not in kept}
-    obstacles = yield from hosts.find_obstacles(source, names)
+    failed = yield from hosts.find_failed_filters(source, names)
     nodes = source.state.shown.nodes
-    labels_of = {name: nodes[name].labels for name in obstacles if name in nodes}
-    remedies = (*suggest_node_remedies(obstacles, labels_of), *suggest_less(short))
-    return (*remedies, *_suggest_leaving(source, (yield from hosts.find_enough(source, short))))
+    labels_of = {name: nodes[name].labels for name in failed if name in nodes}
+    remedies = (*suggest_node_remedies(failed, labels_of), *suggest_less(short))
+    return (*remedies, *_suggest_removals(source, (yield from hosts.find_enough(source, short))))
 
 
-def _suggest_leaving(source: Source, enough: Mapping[str, Sequence[str]]) -> Iterator[Remedy]:
+def _suggest_removals(source: Source, enough: Mapping[str, Sequence[str]]) -> Iterator[Remedy]:
     """Name on some nodes a pod without which another would fit: one that has cards, as only those are known by name."""
     ledger = source.state.cluster.ledger
     for node, uids in islice(enough.items(), _MOST_CLEARED):
         held = next(filter(None, map(ledger.find, uids)), None)
         if held is not None:
-            yield suggest_leaving(node, [held])
+            yield suggest_removal(node, [held])

@@ -12,6 +12,7 @@ from gpuloom.engine.explanation.counting import tell_count
 from gpuloom.engine.explanation.hosts import Shortages, count_host_reasons, sum_up_hosts, tell_shortage
 from gpuloom.engine.explanation.values import HostVerdict
 from gpuloom.engine.hostfit.demand import HostDemand, read_host_demand
+from gpuloom.engine.hostfit.failed_filters import FailedFilters, find_failed_filters
 from gpuloom.engine.hostfit.filters import (
     Shortage,
     count_host_room,
@@ -22,7 +23,6 @@ from gpuloom.engine.hostfit.filters import (
     tells_amounts,
     uncordon,
 )
-from gpuloom.engine.hostfit.obstacles import Obstacles, find_obstacles
 from gpuloom.engine.hostfit.usage import NodeUsage
 from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.scoring.weights import PolicyError
@@ -119,11 +119,13 @@ class Hosts:
             return {}
         return (yield from _look_at(source, names, self.demand, find_shortage))
 
-    def find_obstacles(self, source: Source, names: Collection[str]) -> Generator[None, None, dict[str, Obstacles]]:
+    def find_failed_filters(
+        self, source: Source, names: Collection[str]
+    ) -> Generator[None, None, dict[str, FailedFilters]]:
         """Find in steps the nodes that would take the pod if something were changed, and what."""
         if self.demand is None:
             return {}
-        found = yield from _look_at(source, names, self.demand, find_obstacles)
+        found = yield from _look_at(source, names, self.demand, find_failed_filters)
         return {name: one for name, one in found.items() if not one.is_cordoned or _runs(source, name)}
 
     def find_enough(self, source: Source, shortages: Shortages) -> Generator[None, None, dict[str, Sequence[str]]]:

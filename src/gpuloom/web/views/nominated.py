@@ -50,13 +50,13 @@ def view_nomination(source: Source, viewer: Viewer, nomination: Nomination) -> N
         cards=tuple(sorted({card_id(share.uuid) for share, is_held in shares if is_held})),
         priority=nomination.priority,
         since=encode_unix_time(nomination.since),
-        waits_for=tuple(_find_leaving(source, viewer, nomination)),
+        waits_for=tuple(_find_awaited(source, viewer, nomination)),
     )
 
 
-def _find_leaving(source: Source, viewer: Viewer, nomination: Nomination) -> Iterator[PodName]:
+def _find_awaited(source: Source, viewer: Viewer, nomination: Nomination) -> Iterator[PodName]:
     for held in source.holders(nomination.node):
-        if held.uid in nomination.victims or source.state.shown.is_leaving(held.uid):
+        if held.uid in nomination.victims or source.state.shown.is_terminating(held.uid):
             yield viewer.name(held.namespace, held.name)
 
 

@@ -116,7 +116,7 @@ def _view_pending(source: Source, pod: Pod, asked: dict[object, _Answer]) -> Gen
         tuple(
             (
                 tuple(container.request for container in demand.containers),
-                demand.phases,
+                demand.container_types,
                 demand.selector,
                 demand.preferences,
                 headrooms[word],

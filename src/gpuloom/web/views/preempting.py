@@ -106,7 +106,7 @@ def _plan_among(
 ) -> Generator[None, None, PreemptionPlan | None]:
     """Plan in steps, where those may leave who have had their cards for so many seconds."""
     settings, unix_s = source.state.settings, source.parts.clocks.unix
-    leaving, ending = source.state.shown.find_ending(source.parts.clocks.monotonic()), source.state.shown.terminating
+    leaving, ending = source.state.shown.find_soon_gone(source.parts.clocks.monotonic()), source.state.shown.terminating
     spared, strict = settings.spared_namespaces, settings.preemption_budgets == "strict"
 
     def look_up(held: Reservation) -> PotentialVictim:

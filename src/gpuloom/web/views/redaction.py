@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from gpuloom.engine.explanation.leaving import tell_leaving
+from gpuloom.engine.explanation.removals import tell_removal
 from gpuloom.engine.explanation.values import Closer, Explanation, NodeVerdict, PodName, Remedy
 
 
@@ -34,4 +34,4 @@ def _redact_remedy(remedy: Remedy, may_see: Callable[[str], bool]) -> Remedy:
     if not remedy.pods or all(may_see(pod.namespace) for pod in remedy.pods):
         return remedy
     pods = tuple(pod if may_see(pod.namespace) else PodName() for pod in remedy.pods)
-    return msgspec.structs.replace(remedy, pods=pods, text=tell_leaving(pods, remedy.nodes[0]))
+    return msgspec.structs.replace(remedy, pods=pods, text=tell_removal(pods, remedy.nodes[0]))

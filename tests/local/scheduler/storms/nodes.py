@@ -6,7 +6,7 @@ from typing import Any
 from local.scheduler.storms.world import NAMES, Deed, World
 
 from gpuloom.kube import DISRUPTION_BUDGETS, NODES, RESOURCE_QUOTAS, ApiError, Resource
-from gpuloom.kube.cordons import CardPlace, write_cordon
+from gpuloom.kube.cordons import NodeCard, write_cordon
 
 SELECTORS: tuple[dict[str, Any], ...] = (
     {},
@@ -48,7 +48,7 @@ class NodeDeeds:
     async def cordon_card(self) -> None:
         name, chance = self._chance.choice(NAMES), self._chance
         card = chance.choice((f"GPU-{name}-1", f"GPU-{name}-mig", f"Acme-0-{name}"))
-        await write_cordon(self._site.client, CardPlace(name, card), is_closed=chance.random() < 0.5)
+        await write_cordon(self._site.client, NodeCard(name, card), is_closed=chance.random() < 0.5)
 
     async def renew_node(self) -> None:
         name = self._chance.choice(NAMES)

@@ -11,10 +11,10 @@ from oracle.fragmentation import Costs, Node, Pod, Weights, step_of
 
 from gpuloom.engine.scoring.fragmentation.card_value import waste_of_rests
 from gpuloom.engine.scoring.fragmentation.chooser import FragmentationChooser
+from gpuloom.engine.scoring.fragmentation.large_pod_nodes import LargePodNodes
 from gpuloom.engine.scoring.fragmentation.market import NodeInMarket, RunningMarket
 from gpuloom.engine.scoring.fragmentation.nodes import NodeColumns
 from gpuloom.engine.scoring.fragmentation.parameters import ALL_PODS, PODS_WITH_CARDS, Parameters
-from gpuloom.engine.scoring.fragmentation.reserve import Reserve
 from gpuloom.engine.scoring.fragmentation.workload import Workload, WorkloadShape
 
 MODELS = ("a", "b", "c")
@@ -148,7 +148,7 @@ def test_a_share_joins_the_card_whose_rest_it_fills() -> None:
 @pytest.mark.parametrize(("amount", "level"), [(0, 1.0), (5, 0.5), (10, 0.25), (20, 0.0)])
 def test_the_freest_nodes_give_first(amount: int, level: float) -> None:
     workload = Workload(Counter([WorkloadShape(0, 1, 1000), WorkloadShape(amount, 0, 0)]))
-    market, nothing = RunningMarket(workload, MODELS, Reserve(workload, 0.0)), NodeInMarket(0, 0, 0)
+    market, nothing = RunningMarket(workload, MODELS, LargePodNodes(workload, 0.0)), NodeInMarket(0, 0, 0)
     market.change(0, 10, nothing, NodeInMarket(free=1000, whole=1, cpu=10))
     market.change(1, 10, nothing, NodeInMarket(free=0, whole=0, cpu=5))
     assert market.now().cpu_level == level

@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gpuloom.engine.scoring.fragmentation.card_value import waste_of_rests
+from gpuloom.engine.scoring.fragmentation.large_pod_nodes import LargePodNodes
 from gpuloom.engine.scoring.fragmentation.measured_cards import CardColumns, CardSize, MeasuredCards
 from gpuloom.engine.scoring.fragmentation.measured_cost import MeasuredCosts, NodesAndPod
 from gpuloom.engine.scoring.fragmentation.one_node_cost import NOWHERE, NodeAndPod
 from gpuloom.engine.scoring.fragmentation.parameters import PODS_WITH_CARDS
-from gpuloom.engine.scoring.fragmentation.reserve import Reserve
 from gpuloom.engine.scoring.fragmentation.useless_share import UselessShare
 from gpuloom.engine.scoring.fragmentation.workload import Workload, WorkloadShape
 
@@ -56,7 +56,7 @@ def test_one_node_from_plain_numbers_costs_what_arrays_say(
     workload = Workload(shapes)
     useless = UselessShare(workload.typical(), ["0", "1"])
     cards = MeasuredCards([CardSize(MIB, CORES)], useless.asked, waste_of_rests(workload))
-    costs = MeasuredCosts(cards, useless, workload, Reserve(workload, 0.1), PODS_WITH_CARDS)
+    costs = MeasuredCosts(cards, useless, workload, LargePodNodes(workload, 0.1), PODS_WITH_CARDS)
     parts = np.array([card for on, _ in nodes for card, _ in on])
     unused = (parts == (SLOTS, CORES, MIB)).all(axis=1)
     columns = CardColumns(np.zeros(len(parts), np.int64), parts[:, 0], parts[:, 1], parts[:, 2], unused)
@@ -109,7 +109,7 @@ def test_of_very_many_states_of_cards_few_are_remembered() -> None:
     workload = Workload({WorkloadShape(1000 * cards, cards, 1000): 1 for cards in range(1, 60)})
     useless = UselessShare(workload.typical(), ["any"])
     cards = MeasuredCards([CardSize(MIB, CORES)], useless.asked, waste_of_rests(workload))
-    costs = MeasuredCosts(cards, useless, workload, Reserve(workload, 0.1), PODS_WITH_CARDS)
+    costs = MeasuredCosts(cards, useless, workload, LargePodNodes(workload, 0.1), PODS_WITH_CARDS)
     one_node = costs.of_one_node(lambda state: cards.take_one(state, np.array([500]), np.array([40])))
     for mib in range(2 * one_node.most_remembered):
         state = cards.number_one(0, 1, CORES, mib, unused=False)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from gpuloom.engine.filtering.fragmentation_view import FragmentationView
-from gpuloom.engine.filtering.stranded import Leaving, strand_without
+from gpuloom.engine.filtering.stranded import FreedUsage, strand_without
 from gpuloom.engine.planning.defragmentation.card_sets import MovableHolder
 from gpuloom.engine.planning.defragmentation.plan import FreeShares
 from gpuloom.engine.scoring.fragmentation.workload import WHOLE
@@ -52,9 +52,9 @@ class StrandedGauge:
             for line, (_, holders) in enumerate(sets)
             for row, usage in _sum_up(holders).items()
         ]
-        leaving = Leaving(*np.array(parts, np.int64).reshape(len(parts), len(Leaving._fields)).T)
+        freed = FreedUsage(*np.array(parts, np.int64).reshape(len(parts), len(FreedUsage._fields)).T)
         now: Points = view.stranded()[positions]
-        return (now - strand_without(view, table, positions, leaving)) / WHOLE
+        return (now - strand_without(view, table, positions, freed)) / WHOLE
 
 
 def _sum_up(holders: Sequence[MovableHolder]) -> dict[int, Usage]:

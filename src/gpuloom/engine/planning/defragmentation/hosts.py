@@ -12,8 +12,8 @@ _NODES_A_STEP = 50
 
 
 @dataclass(slots=True)
-class HostRoom:
-    """The nodes as kube-scheduler's own filters see them.
+class HostFilters:
+    """What kube-scheduler's own filters say of nodes while pods move between them.
 
     nodes      by name, in the order in which they are offered
     usage      what bound pods request; None where nobody knows, then nodes take all pods
@@ -43,13 +43,13 @@ class HostRoom:
                 taking.append(name)
         return taking
 
-    def takes(self, node: str, uid: str, *, leaving: Iterable[str] = (), coming: Iterable[str] = ()) -> bool:
+    def takes(self, node: str, uid: str, *, without: Iterable[str] = (), coming: Iterable[str] = ()) -> bool:
         """Tell whether a node takes a pod after some pods have left it and others have come."""
         demand = self.demand_of(uid)
         if self.usage is None or demand is None or node not in self.nodes:
             return True
         usage = self.usage.on(node).copy()
-        for other in leaving:
+        for other in without:
             usage.drop(other)
         for other in coming:
             asked = self.demand_of(other)

@@ -67,8 +67,8 @@ def choose_by_trying(node: str, movable: Sequence[Reservation], fits: Callable[[
     for uid in uids:
         if fits(staying | {uid}):
             staying |= {uid}
-    leaving = frozenset(uids) - staying
-    return NodeChoice(node, movable, 1, lambda most: PodSets([leaving] if len(leaving) <= most else [], tried=0))
+    moved = frozenset(uids) - staying
+    return NodeChoice(node, movable, 1, lambda most: PodSets([moved] if len(moved) <= most else [], tried=0))
 
 
 def _all_sets(uids: Sequence[str], most: int) -> PodSets:

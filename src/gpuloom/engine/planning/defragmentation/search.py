@@ -118,27 +118,27 @@ class Defragmentation:
             if not self.sets_left:
                 return None
             self.sets_left -= 1
-            leaving = [held for held in choice.movable if held.uid in uids]
-            offered = yield from self.trials.offer(leaving)
+            moved = [held for held in choice.movable if held.uid in uids]
+            offered = yield from self.trials.offer(moved)
             yield
-            plan = self._move(wanted, choice.node, leaving, offered)
+            plan = self._move(wanted, choice.node, moved, offered)
             if plan is not None:
                 return plan
         return None
 
     def _move(
-        self, wanted: MovingPod, node: str, leaving: Sequence[Reservation], offered: Offered
+        self, wanted: MovingPod, node: str, moved: Sequence[Reservation], offered: Offered
     ) -> DefragmentationPlan | None:
         """Let pods leave, the wanted one come, then place those that left elsewhere; nothing of it stays."""
         trials = self.trials
-        with away(trials.state, leaving):
+        with away(trials.state, moved):
             decision = trials.fork.decide(wanted.demands, (node,))
-            gone = [held.uid for held in leaving]
-            if decision.node is None or not trials.hosts.takes(node, wanted.uid, leaving=gone):
+            gone = [held.uid for held in moved]
+            if decision.node is None or not trials.hosts.takes(node, wanted.uid, without=gone):
                 return None
             room = trials.state.assume(imagine_placed(wanted.demands, decision, uid=wanted.uid))
             try:
-                moves = trials.move_off(node, leaving, offered)
+                moves = trials.move_off(node, moved, offered)
             finally:
                 trials.state.forget(wanted.uid)
             return None if moves is None else DefragmentationPlan(node, tuple(moves), room)

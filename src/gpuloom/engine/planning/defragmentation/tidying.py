@@ -116,14 +116,15 @@ class Tidying:
         for _, candidate in nlargest(self.most_tried, promising, key=lambda one: (one[0], -len(one[1].pods))):
             offered = yield from self.trials.offer(candidate.pods)
             yield
-            step = self._try(candidate.pods, offered, before)
+            step = self._try_moving(candidate.pods, offered, before)
             if step is not None and (best is None or _value(step) > _value(best)):
                 best = step
         return best
 
-    def _try(
+    def _try_moving(
         self, pods: Sequence[Reservation], offered: Mapping[str, Sequence[str]], before: Sequence[PodMove]
     ) -> TidyingStep | None:
+        """Return the step that moves pods off their node, None where they find no room or too little is gained."""
         stranded, node = self._gauge.read().stranded, pods[0].node
         with away(self.trials.state, pods):
             moves = self.trials.move_off(node, pods, offered, before)

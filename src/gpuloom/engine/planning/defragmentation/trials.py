@@ -8,7 +8,7 @@ import msgspec
 
 from gpuloom.engine.decision.imagined import imagine_placed
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
-from gpuloom.engine.planning.defragmentation.hosts import HostRoom
+from gpuloom.engine.planning.defragmentation.hosts import HostFilters
 from gpuloom.engine.planning.defragmentation.plan import PodMove
 from gpuloom.engine.request.demand import Demand, Demands
 from gpuloom.engine.state.cluster_state import ClusterState
@@ -28,7 +28,7 @@ class MoveTrials:
 
     scheduler: PodScheduler
     demands_of: DemandsOf
-    hosts: HostRoom
+    hosts: HostFilters
     _classes: dict[str, int | None] = field(default_factory=dict)
     _numbers: dict[object, int] = field(default_factory=dict)
     _targets: dict[int, tuple[str, ...]] = field(default_factory=dict)
@@ -90,14 +90,14 @@ class MoveTrials:
         return offered
 
     def move_off(
-        self, node: str, leaving: Sequence[Reservation], offered: Offered, before: Sequence[PodMove] = ()
+        self, node: str, pods: Sequence[Reservation], offered: Offered, before: Sequence[PodMove] = ()
     ) -> list[PodMove] | None:
         """Place pods that left a node on others, the largest first; None when one of them finds no room.
 
         before  moves that were made on the fork already
         """
         moves: list[PodMove] = []
-        for held in sorted(leaving, key=_largest_first):
+        for held in sorted(pods, key=_largest_first):
             move = self.place(held, [name for name in offered[held.uid] if name != node], (*before, *moves))
             if move is None:
                 return None

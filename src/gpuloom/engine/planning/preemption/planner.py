@@ -6,16 +6,16 @@ from dataclasses import dataclass, field
 from operator import itemgetter
 
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
-from gpuloom.engine.planning.preemption.levels import NO_VICTIM, find_levels
 from gpuloom.engine.planning.preemption.lowest_priorities import LowestPriorities
 from gpuloom.engine.planning.preemption.potential_victim import PotentialVictimOf
+from gpuloom.engine.planning.preemption.victim_priorities import NO_VICTIM, find_victim_priorities
 from gpuloom.engine.planning.preemption.victims import (
     NO_COST,
     Cost,
     PreemptionPlan,
     Preemptor,
     VictimSearch,
-    bound_cost,
+    least_cost,
 )
 
 MOST_CANDIDATES = 48
@@ -34,7 +34,7 @@ class PreemptionPlanner:
 
     allowed  how many pods each PodDisruptionBudget lets go now
     strict   whether plans that break a budget are none
-    leaving  UIDs of pods that end already: their cards are counted on
+    leaving  UIDs of leaving pods: their cards are counted on
     index    kept by who makes many plans
     """
 
@@ -56,13 +56,13 @@ class PreemptionPlanner:
         fitting = yield from self._find_fitting(preemptor, nodes)
         if fitting is not None:
             return PreemptionPlan(fitting, ())
-        possible = yield from find_levels(self.pod_scheduler, preemptor, nodes, self.index, self.leaving)
+        possible = yield from find_victim_priorities(self.pod_scheduler, preemptor, nodes, self.index, self.leaving)
         best: list[PreemptionPlan] = []
         found = 0
-        for level, bound, nodes_at_once in self._in_batches(preemptor, possible):
-            if best and (_beats(best[0], level) or (found >= MOST_CANDIDATES and not best[0].broken)):
+        for priority, least, nodes_at_once in self._in_batches(preemptor, possible):
+            if best and (_beats(best[0], priority) or (found >= MOST_CANDIDATES and not best[0].broken)):
                 break
-            if _is_no_better(bound, best):
+            if _is_no_better(least, best):
                 found += len(nodes_at_once)
                 continue
             yield
@@ -116,23 +116,23 @@ class PreemptionPlanner:
     def _in_batches(
         self, preemptor: Preemptor, possible: Sequence[tuple[int, str]]
     ) -> Iterator[tuple[int, Cost, Sequence[str]]]:
-        """Give the nodes that are asked at once, the lowest level among them and all that follow, and their least cost.
+        """Give the nodes that are asked at once, the lowest priority there and after them, and their least cost.
 
         Of so many as are looked at in any case, those come first that may cost least: mostly they are enough.
         """
         size = self._count_at_once(preemptor)
         for start in range(0, len(possible), MOST_CANDIDATES):
             some = possible[start : start + MOST_CANDIDATES]
-            bounds = sorted([(self._bound_cost(level, name), name) for level, name in some], key=itemgetter(0))
-            for first in range(0, len(bounds), size):
-                yield some[0][0], bounds[first][0], [name for _, name in bounds[first : first + size]]
+            cheapest = sorted([(self._least_cost(priority, name), name) for priority, name in some], key=itemgetter(0))
+            for first in range(0, len(cheapest), size):
+                yield some[0][0], cheapest[first][0], [name for _, name in cheapest[first : first + size]]
 
-    def _bound_cost(self, level: int, node: str) -> Cost:
-        """Return what a plan costs at least on a node whose highest victim has at least a level."""
-        if level == NO_VICTIM:
+    def _least_cost(self, priority: int, node: str) -> Cost:
+        """Return what a plan costs at least on a node whose most important victim has at least a priority."""
+        if priority == NO_VICTIM:
             return NO_COST
         held = self.pod_scheduler.cluster_state.ledger.on_node(node)
-        return bound_cost(level, max((one.started_at for one in held if one.priority == level), default=NEVER))
+        return least_cost(priority, max((one.started_at for one in held if one.priority == priority), default=NEVER))
 
     def _count_at_once(self, preemptor: Preemptor) -> int:
         """Return how many nodes are asked at once; under a quota victims on one would make room on others."""
@@ -165,14 +165,14 @@ class PreemptionPlanner:
         return by_node[node] if node else plans[0]
 
 
-def _beats(best: PreemptionPlan, level: int) -> bool:
+def _beats(best: PreemptionPlan, priority: int) -> bool:
     """Tell whether a plan costs less than any whose highest victim has at least such a priority."""
-    return not best.victims or (not best.broken and best.victims[0].priority < level)
+    return not best.victims or (not best.broken and best.victims[0].priority < priority)
 
 
-def _is_no_better(bound: Cost, best: Sequence[PreemptionPlan]) -> bool:
+def _is_no_better(least: Cost, best: Sequence[PreemptionPlan]) -> bool:
     """Tell whether no plan that costs at least so much could be chosen: of equal ones, the first are chosen among."""
-    return bool(best) and (best[0].cost < bound or (best[0].cost == bound and len(best) >= NODES_AT_ONCE))
+    return bool(best) and (best[0].cost < least or (best[0].cost == least and len(best) >= NODES_AT_ONCE))
 
 
 def _cheapest(plans: Sequence[PreemptionPlan]) -> list[PreemptionPlan]:

@@ -20,8 +20,8 @@ _PRIORITY_OFFSET = 2**31
 """Makes every priority positive, so that more victims never sum up to less."""
 
 
-def bound_cost(priority: int, latest_start: int) -> Cost:
-    """Return what a plan costs at least whose highest victim has at least a priority.
+def least_cost(priority: int, latest_start: int) -> Cost:
+    """Return what a plan costs at least whose most important victim has at least a priority.
 
     latest_start  Unix seconds, of those of that priority who may be among the victims
     """
@@ -46,7 +46,7 @@ class PreemptionPlan:
     """Who would have to leave a node.
 
     victims  to be evicted, most important first; none if those that end already make room, or it is there
-    leaving  end already, and their cards are counted on
+    leaving  pods that go anyway, and whose cards are counted on
     breaking  UIDs of victims whose leaving breaks a PodDisruptionBudget
     """
 
@@ -79,7 +79,7 @@ class PreemptionPlan:
 class _Trial:
     """One node on which victims are looked for.
 
-    left      those who may still come back, the last one first
+    left      those who may still be reprieved, the last one first
     tried     how many of them there were at first
     breaking  whose leaving would break a budget
     """
@@ -94,7 +94,7 @@ class _Trial:
 
     @property
     def is_settled(self) -> bool:
-        """Whether the only one left has to go: all others came back, and with all of them the node was full."""
+        """Whether the only one left has to go: all others were reprieved, and with all of them the node was full."""
         return len(self.left) == 1 and not self.victims
 
     @property
@@ -104,15 +104,15 @@ class _Trial:
         breaking = self.breaking.intersection(victim.uid for victim in victims)
         return PreemptionPlan(self.node, victims, self.leaving, breaking)
 
-    def let_back(self, some: Sequence[PotentialVictim]) -> None:
-        """Take who may come back, the first one first."""
+    def offer_reprieve(self, some: Sequence[PotentialVictim]) -> None:
+        """Take who may be reprieved, the first one first."""
         self.left, self.tried, self.victims = list(reversed(some)), len(some), []
 
-    def try_again(self) -> bool:
-        """Let those who have to go try once more, if others came back after them; tell whether any do."""
+    def offer_another_reprieve(self) -> bool:
+        """Take the victims once more if pods were reprieved after them; tell whether any were."""
         if not 1 < len(self.victims) < self.tried:
             return False
-        self.let_back(self.victims)
+        self.offer_reprieve(self.victims)
         return True
 
 
@@ -122,7 +122,7 @@ class VictimSearch:
 
     fork     of the cluster, with the nodes that are asked about
     allowed  how many pods each PodDisruptionBudget lets go now; one that is not named lets none go
-    leaving  UIDs of pods that end already
+    leaving  UIDs of leaving pods
     """
 
     fork: PodScheduler
@@ -136,10 +136,10 @@ class VictimSearch:
 
         limit  a plan that costs more is of no use, and may name too few victims
 
-        All pods of lower priority leave; then each comes back that leaves enough room, the most protected and the most
-        important first. So no victim could stay beside those that stay. All nodes are asked at once, for that takes
-        hardly longer than asking one. Where cards are chosen together, who was in the way may not be any more once
-        others are back: then those who have to go are asked again.
+        As in kube-scheduler, all pods of lower priority leave, then each is reprieved that leaves enough room, the most
+        protected and the most important first. So no victim could stay beside those that stay. All nodes are asked at
+        once, for that takes hardly longer than asking one. Where cards are chosen together, who was in the way may not
+        be any more once others are reprieved: then the victims are offered it again.
         """
         yield
         self._state.forget(self.preemptor.uid)
@@ -162,9 +162,9 @@ class VictimSearch:
         for trial in trials:
             breaking, free = split_by_budget(trial.lower, self.allowed)
             trial.breaking = frozenset(one.uid for one in breaking)
-            trial.let_back((*breaking, *free))
+            trial.offer_reprieve((*breaking, *free))
             yield
-        return plans + (yield from self._give_back(trials, limit))
+        return plans + (yield from self._reprieve(trials, limit))
 
     def _begin(self, node: str) -> _Trial:
         potential = [self.potential_victim_of(held) for held in self._state.ledger.on_node(node)]
@@ -172,8 +172,8 @@ class VictimSearch:
         self._remove(leaving)
         return _Trial(node, leaving, tuple(one for one in potential if self._may_evict(one)))
 
-    def _give_back(self, trials: list[_Trial], limit: Cost | None) -> Generator[None, None, list[PreemptionPlan]]:
-        """Let one pod after another come back to each node, and go again where it is in the way."""
+    def _reprieve(self, trials: list[_Trial], limit: Cost | None) -> Generator[None, None, list[PreemptionPlan]]:
+        """Reprieve one pod after another on each node, and remove it again where the pod does not fit beside it."""
         plans: list[PreemptionPlan] = []
         asks_again = not self._do_single_cards_tell
         while trials:
@@ -194,7 +194,7 @@ class VictimSearch:
                 if trial.left:
                     is_open = limit is None or not trial.victims or trial.plan.cost <= limit
                 else:
-                    is_open = asks_again and trial.try_again()
+                    is_open = asks_again and trial.offer_another_reprieve()
                 if is_open:
                     going.append(trial)
                 else:
@@ -205,7 +205,7 @@ class VictimSearch:
 
     @property
     def _do_single_cards_tell(self) -> bool:
-        """Whether somebody who comes back takes room, and never changes which cards are chosen to the pod's good."""
+        """Whether a pod that is reprieved takes room, and never changes which cards are chosen to the pod's good."""
         schedulers = self.fork.by_vendor
         demands = self.preemptor.demands.items()
         return all(find_lone_request(schedulers[word], demand) is not None for word, demand in demands)

@@ -6,7 +6,8 @@ The cost of a placement, in thousandths of cards, sums up what it changes on its
   dual prices of a cutting-stock program over the shares that pods ask for (``card_value.py``, ``cutting_stock.py``);
 - free cards that the node's free CPU cannot feed, now and once pods without cards have taken theirs
   (``measured_cost.py``);
-- the scarcity of the card model (``market.py``), and a reserve of nodes for pods of many whole cards (``reserve.py``).
+- the scarcity of the card model (``market.py``), and nodes kept for pods of many whole cards
+  (``large_pod_nodes.py``).
 
 What pods are to be expected is a ``Workload``: shapes of pods, counted. Costs are rounded to steps of 20, so that equal
 choices pile up on the same nodes. The chooser (``chooser.py``) remembers costs by shape until a node changes. It never

@@ -3,12 +3,12 @@
 import numpy as np
 
 from gpuloom.engine.scoring.fragmentation.card_value import waste_of_rests
+from gpuloom.engine.scoring.fragmentation.large_pod_nodes import LargePodNodes
 from gpuloom.engine.scoring.fragmentation.market import NodeInMarket, RunningMarket
 from gpuloom.engine.scoring.fragmentation.measured_cost import NodesAndPod
 from gpuloom.engine.scoring.fragmentation.nodes import NodeColumns
 from gpuloom.engine.scoring.fragmentation.one_node_cost import NOWHERE
 from gpuloom.engine.scoring.fragmentation.parameters import Parameters
-from gpuloom.engine.scoring.fragmentation.reserve import Reserve
 from gpuloom.engine.scoring.fragmentation.rest_cards import RestCards, RestCosts
 from gpuloom.engine.scoring.fragmentation.useless_share import UselessShare
 from gpuloom.engine.scoring.fragmentation.workload import WHOLE, Workload, WorkloadShape
@@ -36,9 +36,9 @@ class FragmentationChooser:
         self._weights = parameters
         useless = UselessShare(workload.typical(), nodes.models)
         self._cards = RestCards(useless, waste_of_rests(workload))
-        self._reserve = Reserve(workload, parameters.reserve)
-        self._costs = RestCosts(self._cards, useless, workload, self._reserve, parameters)
-        self._market = RunningMarket(workload, nodes.models, self._reserve)
+        self._large_pods = LargePodNodes(workload, parameters.large_pods)
+        self._costs = RestCosts(self._cards, useless, workload, self._large_pods, parameters)
+        self._market = RunningMarket(workload, nodes.models, self._large_pods)
         self._spare = parameters.price_spare_cpu(nodes.capacity_cpu, nodes.cards)
         self._remembered: dict[WorkloadShape, _Ways] = {}
         self._brought = [NodeInMarket(0, 0, 0)] * len(nodes)
@@ -81,8 +81,8 @@ class FragmentationChooser:
             ways = self._remembered[shape] = _Ways(shape, self._nodes, self._cards, self._costs)
         ways.catch_up(self._log)
         by_way = ways.cost
-        if self._reserve.classes:
-            by_way = by_way + self._reserve.charges(self._market.reserve_prices())[ways.loses]
+        if self._large_pods.classes:
+            by_way = by_way + self._large_pods.charges(self._market.large_pod_prices())[ways.loses]
         cost = np.minimum(by_way[0], by_way[1])
         steps = count_steps(cost + self._depending_on_all(shape))
         steps[~possible] = NOWHERE
@@ -136,6 +136,7 @@ class _Ways:
             self._known = len(log)
 
     def _renew(self, rows: Ints) -> None:
+        """Work out which cards of these nodes are cheapest, and their cost: NOWHERE where the shape does not fit."""
         nodes, shape, costs = self._nodes, self._shape, self._costs
         self.cost[:, rows] = NOWHERE
         possible = self._accepts[nodes.model[rows]] & (nodes.free_cpu[rows] >= shape.cpu_milli)

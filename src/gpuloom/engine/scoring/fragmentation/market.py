@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpuloom.engine.scoring.fragmentation.reserve import Reserve
+from gpuloom.engine.scoring.fragmentation.large_pod_nodes import LargePodNodes
 from gpuloom.engine.scoring.fragmentation.workload import WHOLE, Workload
 from gpuloom.model.cards import Ints, Points
 
@@ -45,16 +45,16 @@ class NodeInMarket(NamedTuple):
 class RunningMarket:
     """What the market of some nodes follows from. Few numbers, and one node at a time: plain ones are fastest."""
 
-    def __init__(self, workload: Workload, models: Sequence[str], reserve: Reserve) -> None:
+    def __init__(self, workload: Workload, models: Sequence[str], large_pods: LargePodNodes) -> None:
         self._workload = workload
-        self._reserve = reserve
+        self._large_pods = large_pods
         self._demand = [
             ([at for at, model in enumerate(models) if model in named], part)
             for named, part in workload.demand_by_models().items()
         ]
         self._free_by_model = [0] * len(models)
         self._given = [0] * _LEVEL_STEPS
-        self._able: Ints = np.zeros((reserve.classes, 1), np.int64)
+        self._able: Ints = np.zeros((large_pods.classes, 1), np.int64)
         self._prices: list[float] | None = None
         self._unwanted = _scarcity_of([], self._free_by_model)
 
@@ -68,7 +68,7 @@ class RunningMarket:
         # What nodes give that fall to a level, in fortieths of milli-cores.
         given = sign * np.maximum(2 * _LEVEL_STEPS * cpu - np.array(_MIDDLES)[:, None] * capacity, 0).sum(axis=1)
         self._given = [before + more for before, more in zip(self._given, given.tolist(), strict=True)]
-        self._able += sign * self._reserve.able(whole, cpu).sum(axis=1, keepdims=True)
+        self._able += sign * self._large_pods.able(whole, cpu).sum(axis=1, keepdims=True)
         self._prices = None
 
     def change(self, model: int, capacity: int, before: NodeInMarket, now: NodeInMarket) -> None:
@@ -80,11 +80,11 @@ class RunningMarket:
                 sum_so_far + max(given - middle * capacity, 0) - max(then - middle * capacity, 0)
                 for sum_so_far, middle in zip(self._given, _MIDDLES, strict=True)
             ]
-        if self._reserve.classes and before[1:] != now[1:]:
-            was, level = self._reserve.level(before.whole, before.cpu), self._reserve.level(now.whole, now.cpu)
+        if self._large_pods.classes and before[1:] != now[1:]:
+            was, level = self._large_pods.level(before.whole, before.cpu), self._large_pods.level(now.whole, now.cpu)
             if was != level:
-                self._able += self._reserve.served(level)
-                self._able -= self._reserve.served(was)
+                self._able += self._large_pods.served(level)
+                self._able -= self._large_pods.served(was)
         self._prices = None
 
     def now(self) -> Market:
@@ -98,10 +98,10 @@ class RunningMarket:
             return Market(self._unwanted, level)
         return Market(_scarcity_of(self._demand, self._free_by_model), level)
 
-    def reserve_prices(self) -> list[float]:
-        """Return by class what the reserve charges for it."""
+    def large_pod_prices(self) -> list[float]:
+        """Return by class what it costs to take a node from it."""
         if self._prices is None:
-            self._prices = self._reserve.prices(self._able, float(sum(self._free_by_model)))
+            self._prices = self._large_pods.prices(self._able, float(sum(self._free_by_model)))
         return self._prices
 
 

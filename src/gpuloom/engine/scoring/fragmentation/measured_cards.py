@@ -106,6 +106,7 @@ class _Asked(NamedTuple):
 
 
 def _tabulate(asked: Sequence[AskedOfCards], memory_of: Ints, cores_of: Ints) -> _Asked:
+    """Return what pods to come ask of a card, a row a kind of request, a column a size of card."""
     memory_mib, cores, alone, share_milli = np.zeros((4, len(asked), len(memory_of)), np.int64)
     for at, one in enumerate(asked):
         if one.amounts is None:
@@ -154,7 +155,7 @@ class MeasuredCards:
         """Return the numbers of the states of cards, NOTHING for those that are not usable."""
         packed = np.where(usable & (cards.slots > 0), cards.pack(), 0)
         different, where = np.unique(packed, return_inverse=True)
-        self._add([one for one in different.tolist() if one not in self._numbers])
+        self._number_states([one for one in different.tolist() if one not in self._numbers])
         return np.array([self._numbers[one] for one in different.tolist()], np.int64)[where]
 
     def number_one(self, size: int, slots: int, cores: int, memory_mib: int, *, unused: bool) -> int:
@@ -168,7 +169,7 @@ class MeasuredCards:
         known = self._numbers.get(packed)
         if known is None:
             known = len(self)
-            self._add([packed])
+            self._number_states([packed])
         return known
 
     def take(self, first: int, memory_mib: Ints, cores: Ints) -> CardValues:
@@ -210,7 +211,8 @@ class MeasuredCards:
         supplied = np.ascontiguousarray(np.concatenate([serves, serves * free]).T)
         return CardValues(free, self._waste_of_rests[free], supplied)
 
-    def _add(self, packed: list[int]) -> None:
+    def _number_states(self, packed: list[int]) -> None:
+        """Give new states of cards the next numbers, and fill the columns for them."""
         if not packed:
             return
         which = slice(len(self), len(self) + len(packed))

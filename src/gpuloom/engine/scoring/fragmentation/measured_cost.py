@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gpuloom.engine.scoring.fragmentation.large_pod_nodes import LargePodNodes
 from gpuloom.engine.scoring.fragmentation.measured_cards import CardStates, CardValues
 from gpuloom.engine.scoring.fragmentation.one_node_cost import NOWHERE, OneNodeCosts
 from gpuloom.engine.scoring.fragmentation.parameters import Parameters
-from gpuloom.engine.scoring.fragmentation.reserve import Reserve
 from gpuloom.engine.scoring.fragmentation.useless_share import Barred, Supply, UselessShare
 from gpuloom.engine.scoring.fragmentation.workload import Workload
 from gpuloom.model.cards import Flags, Ints, Points
@@ -29,7 +29,7 @@ class WayCosts(NamedTuple):
 
     cost   by node, thousandths of cards; NOWHERE where it is not possible
     cards  a row a node: the cards that a pod gets, by index
-    loses  by node, the number of what the reserve loses
+    loses  by node, the number of the classes of large pods that lose it
     """
 
     cost: Points
@@ -65,11 +65,16 @@ class MeasuredCosts:
     """Works out costs for some nodes at a time; remembers nothing of nodes."""
 
     def __init__(
-        self, cards: CardStates, useless: UselessShare, workload: Workload, reserve: Reserve, weights: Parameters
+        self,
+        cards: CardStates,
+        useless: UselessShare,
+        workload: Workload,
+        large_pods: LargePodNodes,
+        weights: Parameters,
     ) -> None:
         self._cards = cards
         self._useless = useless
-        self._reserve = reserve
+        self._large_pods = large_pods
         self._weights = weights
         self._cpu_per_milli = workload.cpu_per_milli
         self._of_one = np.flatnonzero([one.cards == 1 for one in useless.asked])
@@ -77,7 +82,7 @@ class MeasuredCosts:
 
     def of_one_node(self, change: Callable[[int], tuple[int, float, Points]]) -> OneNodeCosts:
         """Return what works out the same for one node at a time, for pods that change cards like this."""
-        return OneNodeCosts(self._cards, self._useless, self._reserve, self._weights, self.feed, change)
+        return OneNodeCosts(self._cards, self._useless, self._large_pods, self._weights, self.feed, change)
 
     def supplied(self, states: Ints) -> Points:
         """Return what nodes with cards in these states have for typical pods, a row a node; one row for one node."""
@@ -101,17 +106,17 @@ class MeasuredCosts:
         return self._useless.barred(model, cpu)
 
     def ways(self, on: NodesAndPod) -> tuple[WayCosts, WayCosts]:
-        """Return the cheapest cards, and the cheapest that are in use already: the reserve may make them cheaper.
+        """Return the cheapest cards, and the cheapest in use already: large pods may make them cheaper.
 
         NOWHERE on nodes without so many cards that may be taken.
         """
         each = self._cost_each(on)
-        if not self._reserve.classes:
+        if not self._large_pods.classes:
             first = self._way(on, each)
             return first, first
         whole = self._cards.whole[on.states]
-        level = self._reserve.levels(whole.sum(axis=1), on.cpu)
-        if not self._reserve.is_any_able(level):
+        level = self._large_pods.levels(whole.sum(axis=1), on.cpu)
+        if not self._large_pods.is_any_able(level):
             first = self._way(on, each)
             return first, first
         ways = self._way(on, each), self._way(on, np.where(whole, NOWHERE, each))
@@ -119,7 +124,7 @@ class MeasuredCosts:
         return first, second
 
     def _way(self, on: NodesAndPod, each: Points) -> WayCosts:
-        """Return the way of the cheapest cards, by which the reserve loses nothing as yet."""
+        """Return the way of the cheapest cards, by which large pods lose nothing as yet."""
         nothing = np.zeros(len(each), np.int64)
         if on.cards == 1:
             cards = each.argmin(axis=1)[:, None]
@@ -130,7 +135,7 @@ class MeasuredCosts:
     def _lose(self, on: NodesAndPod, chosen: Ints, whole: Flags, level: Ints) -> Ints:
         node = np.arange(len(chosen))[:, None]
         left = whole.sum(axis=1) - whole[node, chosen].sum(axis=1)
-        return self._reserve.losses(level, self._reserve.levels(left, on.left_cpu))
+        return self._large_pods.losses(level, self._large_pods.levels(left, on.left_cpu))
 
     def _cost_each(self, on: NodesAndPod) -> Points:
         """Return what each card costs if only that one is taken, NOWHERE where it may not be."""

@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gpuloom.engine.scoring.fragmentation.large_pod_nodes import NO_LOSS, LargePodNodes
 from gpuloom.engine.scoring.fragmentation.measured_cards import CardStates
 from gpuloom.engine.scoring.fragmentation.parameters import Parameters
-from gpuloom.engine.scoring.fragmentation.reserve import NO_LOSS, Reserve
 from gpuloom.engine.scoring.fragmentation.useless_share import UselessShare
 from gpuloom.model.cards import Points
 
@@ -76,14 +76,14 @@ class OneNodeCosts:
         self,
         cards: CardStates,
         useless: UselessShare,
-        reserve: Reserve,
+        large_pods: LargePodNodes,
         weights: Parameters,
         feed: Callable[[float], float],
         change: Callable[[int], tuple[int, float, Points]],
     ) -> None:
         self._cards = cards
         self._useless = useless
-        self._reserve = reserve
+        self._large_pods = large_pods
         self._weights = weights
         self._feed = feed
         self._change = change
@@ -104,8 +104,8 @@ class OneNodeCosts:
         found = {state: known[state] for state in different}
         each = self._cost_each(on, found, chances)
         first = self._way(on, each, chances)
-        level = self._reserve.level(on.whole, on.cpu) if self._reserve.classes else 0
-        if not self._reserve.classes or not self._reserve.is_one_able(level):
+        level = self._large_pods.level(on.whole, on.cpu) if self._large_pods.classes else 0
+        if not self._large_pods.classes or not self._large_pods.is_one_able(level):
             return first, first
         first = self._lose(on, first, level)
         if not any(found[on.states[card]].whole for card in first.cards):
@@ -137,7 +137,7 @@ class OneNodeCosts:
 
     def _lose(self, on: NodeAndPod, way: OneWay, level: int) -> OneWay:
         left = on.whole - sum([self._cards.whole.item(on.states[card]) for card in way.cards])
-        return way._replace(loses=self._reserve.loss(level, self._reserve.level(left, on.left_cpu)))
+        return way._replace(loses=self._large_pods.loss(level, self._large_pods.level(left, on.left_cpu)))
 
     def _cost_each(self, on: NodeAndPod, found: dict[int, _OneCard], chances: Points) -> dict[int, float]:
         """Return by state what a card costs."""

@@ -57,6 +57,7 @@ class LockOwnerCheck:
         return await self._has_been_over(blocking, lock, queue, node) and self.state.charge.is_ours
 
     def _note_blocking(self, queue: LockQueue) -> BlockingLock:
+        """Return what is known of the lock that is in the way, begun anew where it is another one than before."""
         now = self.clocks.monotonic()
         if queue.blocking is None or queue.blocking.value != queue.value:
             # The owner of a lock that was set here was alive a moment ago; about other owners we ask at once.

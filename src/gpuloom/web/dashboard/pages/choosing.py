@@ -4,7 +4,7 @@ from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
 
 from gpuloom.web.dashboard.asked import Asked
-from gpuloom.web.pages import sift
+from gpuloom.web.pacing import sift
 from gpuloom.web.views.heat import Tile
 from gpuloom.web.views.overview import find_nodes_with, list_models
 from gpuloom.web.views.source import Source

@@ -10,7 +10,7 @@ from gpuloom.web.dashboard.drawing import draw
 from gpuloom.web.dashboard.pages.choosing import choose_nodes
 from gpuloom.web.dashboard.regions import DashboardPage, Listing
 from gpuloom.web.dashboard.tiles import draw_tile
-from gpuloom.web.pages import gather, sift
+from gpuloom.web.pacing import gather, sift
 from gpuloom.web.refusals import need_nodes
 from gpuloom.web.views.heat import list_tiles
 from gpuloom.web.views.overview import view_overview

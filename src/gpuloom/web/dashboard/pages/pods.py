@@ -10,7 +10,7 @@ from gpuloom.web.api import WebApi
 from gpuloom.web.dashboard.asked import Asked, turn
 from gpuloom.web.dashboard.drawing import draw, draw_items
 from gpuloom.web.dashboard.regions import DashboardPage, Listing, Region
-from gpuloom.web.pages import gather
+from gpuloom.web.pacing import gather
 from gpuloom.web.refusals import need_pods
 from gpuloom.web.views.cards import name_cards
 from gpuloom.web.views.explaining import explain_pod

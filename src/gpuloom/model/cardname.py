@@ -1,10 +1,10 @@
-"""Cards by the place that lists show: a node, and the index there."""
+"""Names that lists give to cards: a node, and the card's index there."""
 
 from collections.abc import Iterable
 from typing import Protocol, TypeVar
 
 
-class Placed(Protocol):
+class ListedCard(Protocol):
     """A card with what lists print of it; no index where its node does not tell of the card any more."""
 
     @property
@@ -14,7 +14,7 @@ class Placed(Protocol):
     def index(self) -> int | None: ...  # noqa: D102
 
 
-_Card = TypeVar("_Card", bound=Placed)
+_Card = TypeVar("_Card", bound=ListedCard)
 
 
 class NoCardError(Exception):
@@ -25,12 +25,12 @@ class SeveralCardsError(Exception):
     """Several do: every vendor counts its own."""
 
 
-def write_place(node: str, index: int) -> str:
+def write_card_name(node: str, index: int) -> str:
     """Write ``NODE/INDEX``, by which people name a card."""
     return f"{node}/{index}"
 
 
-def read_place(text: str) -> tuple[str, str] | None:
+def read_card_name(text: str) -> tuple[str, str] | None:
     """Read ``NODE/INDEX``; None for anything else."""
     node, _, index = text.partition("/")
     return (node, index) if node and index.isdecimal() else None

@@ -7,7 +7,7 @@ import pytest
 from unit.engine.test_host_filters import OF_CORDON, node, pod, require, taint, usage_of
 
 from gpuloom.engine.hostfit.demand import read_host_demand
-from gpuloom.engine.hostfit.obstacles import Obstacles, find_labels, find_obstacles
+from gpuloom.engine.hostfit.failed_filters import FailedFilters, find_failed_filters, find_labels
 from gpuloom.wire.objects import Node
 
 
@@ -25,7 +25,7 @@ def test_labels_are_named_where_they_alone_keep_a_pod_away(
     by: Node, asks: Mapping[str, str], missing: tuple[str, ...]
 ) -> None:
     picky = read_host_demand(pod(asks, nodeSelector={"disk": "ssd", "zone": "a"}))
-    found = find_obstacles(by, usage_of().on("n1"), picky)
+    found = find_failed_filters(by, usage_of().on("n1"), picky)
     assert (found.unselected if found and found.kinds == 1 else ()) == missing
 
 
@@ -44,7 +44,7 @@ def test_labels_are_named_where_they_alone_keep_a_pod_away(
 )
 def test_taints_are_named_where_they_alone_keep_a_pod_away(by: Node, asks: dict[str, str], keys: list[str]) -> None:
     tolerant = read_host_demand(pod(asks, tolerations=[{"key": "known", "operator": "Exists"}]))
-    found = find_obstacles(by, usage_of().on("n1"), tolerant)
+    found = find_failed_filters(by, usage_of().on("n1"), tolerant)
     assert [one.key for one in (found.taints if found and found.kinds == 1 else ())] == keys
 
 
@@ -61,8 +61,8 @@ def test_taints_are_named_where_they_alone_keep_a_pod_away(by: Node, asks: dict[
     ids=["alone", "as kubectl does it", "a taint by hand", "another taint", "a label", "tolerated"],
 )
 def test_a_cordon_is_told_where_it_alone_keeps_a_pod_away(by: Node, spec: dict[str, Any], *, keeps: bool) -> None:
-    found = find_obstacles(by, usage_of().on("n1"), read_host_demand(pod(**spec)))
-    assert (found == Obstacles(is_cordoned=True)) is keeps
+    found = find_failed_filters(by, usage_of().on("n1"), read_host_demand(pod(**spec)))
+    assert (found == FailedFilters(is_cordoned=True)) is keeps
 
 
 @pytest.mark.parametrize(
@@ -74,8 +74,8 @@ def test_node_affinity_is_told_where_it_alone_keeps_a_pod_away(
     labels: dict[str, str], asks: dict[str, str], *, keeps: bool
 ) -> None:
     picky = read_host_demand(pod(asks, affinity=require({"key": "disk", "operator": "Exists"})))
-    found = find_obstacles(node(labels), usage_of().on("n1"), picky)
-    assert (found == Obstacles(matches_affinity=False, labels=("disk=true",))) is keeps
+    found = find_failed_filters(node(labels), usage_of().on("n1"), picky)
+    assert (found == FailedFilters(matches_affinity=False, labels=("disk=true",))) is keeps
 
 
 def be(key: str, *values: str, operator: str = "In") -> dict[str, Any]:
@@ -133,12 +133,12 @@ def test_of_several_terms_that_needs_fewest_labels() -> None:
 @pytest.mark.parametrize(
     ("by", "asks", "found"),
     [
-        (node(), {}, Obstacles(unselected=("pool=a",), matches_affinity=False, labels=("disk=ssd", "pool=a"))),
-        (node({"pool": "b"}), {}, Obstacles(unselected=("pool=a",), matches_affinity=False)),
+        (node(), {}, FailedFilters(unselected=("pool=a",), matches_affinity=False, labels=("disk=ssd", "pool=a"))),
+        (node({"pool": "b"}), {}, FailedFilters(unselected=("pool=a",), matches_affinity=False)),
         (
             node({"pool": "a"}, unschedulable=True),
             {},
-            Obstacles(is_cordoned=True, matches_affinity=False, labels=("disk=ssd",)),
+            FailedFilters(is_cordoned=True, matches_affinity=False, labels=("disk=ssd",)),
         ),
         (node({"pool": "a", "disk": "ssd"}), {}, None),
         (node(), {"cpu": "5"}, None),
@@ -147,7 +147,7 @@ def test_of_several_terms_that_needs_fewest_labels() -> None:
     ids=["labels", "another label", "a cordon and a label", "nothing", "too little CPU", "not well"],
 )
 def test_all_that_keeps_a_pod_away_is_found_where_all_of_it_can_be_changed(
-    by: Node, asks: Mapping[str, str], found: Obstacles | None
+    by: Node, asks: Mapping[str, str], found: FailedFilters | None
 ) -> None:
     picky = read_host_demand(pod(asks, nodeSelector={"pool": "a"}, affinity=require(be("disk", "ssd"))))
-    assert find_obstacles(by, usage_of().on("n1"), picky) == found
+    assert find_failed_filters(by, usage_of().on("n1"), picky) == found

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from gpuloom.cli.defragmenting.told import ToldMove, tell_move
+from gpuloom.cli.defragmenting.planoutput import MoveOutput, tell_move
 from gpuloom.engine.planning.defragmentation.empty_cards import count_after_moves, count_empty_cards
 from gpuloom.engine.planning.defragmentation.plan import TidyingPlan
 from gpuloom.scheduler.defragmentation.cluster import MovingCluster
@@ -12,15 +12,15 @@ from gpuloom.scheduler.defragmentation.cluster import MovingCluster
 _DIGITS = 6
 
 
-class ToldStep(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
+class StepOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     """Pods that would move off a node together; ``freed_cards``: so much less is stranded then."""
 
     node: str
     freed_cards: float
-    moves: tuple[ToldMove, ...]
+    moves: tuple[MoveOutput, ...]
 
 
-class ToldTidying(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
+class TidyingOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     """Moves that strand less, those that do most per move first.
 
     free_cards_..., stranded_cards_...    of all cards, in cards, before and after the moves
@@ -28,7 +28,7 @@ class ToldTidying(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False
     """
 
     found: bool
-    steps: tuple[ToldStep, ...]
+    steps: tuple[StepOutput, ...]
     free_cards_before: float
     free_cards_after: float
     stranded_cards_before: float
@@ -56,14 +56,14 @@ class ToldTidying(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False
         )
 
 
-def tell_tidying(plan: TidyingPlan, cluster: MovingCluster) -> ToldTidying:
+def tell_tidying(plan: TidyingPlan, cluster: MovingCluster) -> TidyingOutput:
     """Say what a plan means."""
     state, vendors = cluster.state.cluster, [profile.word for profile in cluster.state.cluster.catalog]
     before, after = count_empty_cards(state, vendors), count_after_moves(state, vendors, plan.moves)
-    return ToldTidying(
+    return TidyingOutput(
         found=bool(plan.steps),
         steps=tuple(
-            ToldStep(
+            StepOutput(
                 node=step.node,
                 freed_cards=round(step.freed, _DIGITS),
                 moves=tuple(tell_move(move, cluster) for move in step.moves),

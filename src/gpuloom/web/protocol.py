@@ -1,4 +1,4 @@
-"""Where the pages are found and how they are asked: what they and those who ask have to agree on."""
+"""What the web API and those who ask it have to agree on: its root, its Service, its header."""
 
 from typing import Final
 

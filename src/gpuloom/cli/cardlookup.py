@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.client.names import CARD, drop_kind
 from gpuloom.kube import NODES, KubeClient
-from gpuloom.kube.cordons import CardPlace
+from gpuloom.kube.cordons import NodeCard
 from gpuloom.model.card import Card
-from gpuloom.model.cardplace import NoCardError, SeveralCardsError, find_at, read_place
+from gpuloom.model.cardname import NoCardError, SeveralCardsError, find_at, read_card_name
 from gpuloom.model.uuids import AmbiguousUuidError, choose_uuid, may_mean
 from gpuloom.vendors.catalog import load_shipped
 from gpuloom.vendors.hooks import read_cards
@@ -29,34 +29,34 @@ class _KnownCard:
     index: int | None = None
 
 
-async def find_card(client: KubeClient, card: str) -> CardPlace:
+async def find_card(client: KubeClient, card: str) -> NodeCard:
     """Find a card by its UUID (the beginning will do), ``card/UUID`` or ``NODE/INDEX``.
 
     Raises CommandError when there is none, or several.
     """
     nodes, _ = await client.list_all(NODES)
     text = drop_kind(card, CARD)
-    cards = [CardPlace(node.name, one.uuid) for node in nodes for one in _cards_of(node) if may_mean(text, one.uuid)]
+    cards = [NodeCard(node.name, one.uuid) for node in nodes for one in _cards_of(node) if may_mean(text, one.uuid)]
     try:
-        uuid = choose_uuid(text, [place.uuid for place in cards])
+        uuid = choose_uuid(text, [one.uuid for one in cards])
     except AmbiguousUuidError as error:
         raise CommandError(str(error), ExitCode.USAGE) from error
     if uuid is None:
         return _find_at(nodes, card, text)
-    found, *others = (place for place in cards if place.uuid == uuid)
+    found, *others = (one for one in cards if one.uuid == uuid)
     if others:
-        nodes_told = ", ".join(place.node for place in (found, *others[:2]))
+        nodes_told = ", ".join(one.node for one in (found, *others[:2]))
         raise CommandError(f"several nodes have registered a card {uuid} ({nodes_told}): find out which one has it")
     return found
 
 
-def _find_at(nodes: Iterable[Node], card: str, text: str) -> CardPlace:
-    node, index = read_place(text) or ("", "")
+def _find_at(nodes: Iterable[Node], card: str, text: str) -> NodeCard:
+    node, index = read_card_name(text) or ("", "")
     cards = next((_cards_of(one) for one in nodes if one.name == node), None)
     if cards is None:
         raise CommandError(f"no node has a card {card}: see gpuloom cards")
     try:
-        return CardPlace(node, find_at(node, index, cards).uuid)
+        return NodeCard(node, find_at(node, index, cards).uuid)
     except NoCardError as error:
         raise CommandError(f"{error}: see gpuloom cards") from error
     except SeveralCardsError as error:

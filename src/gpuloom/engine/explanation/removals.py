@@ -1,4 +1,4 @@
-"""Few pods whose leaving would make room.
+"""Pods without which another would fit: as few as can be found.
 
 Bounded, and blind to priorities: it tells what is in the way, not whom to end.
 """
@@ -18,16 +18,16 @@ MOST_PODS = 64
 _MOST_SETS = 3
 
 
-def find_leaving(question: Question) -> Steps:
-    """Look for few pods whose leaving would make room, on the nodes that are nearest to it."""
+def find_removals(question: Question) -> Steps:
+    """Look for few pods without which the pod would fit, on the nodes that are nearest to it."""
     found: list[Remedy] = []
     for name in _nearest_nodes(question):
         yield
         node = fork_node(question.scheduler, name, question.headroom)
         holders = sorted(node.state.ledger, key=lambda held: (held.memory_mib, held.uid))[:MOST_PODS]
-        leaving = yield from _fewest(question, node, holders)
-        if leaving:
-            found.append(suggest_leaving(name, leaving, amount=sum(held.memory_mib for held in leaving)))
+        removed = yield from _fewest(question, node, holders)
+        if removed:
+            found.append(suggest_removal(name, removed, amount=sum(held.memory_mib for held in removed)))
     return tuple(sorted(found, key=lambda one: (len(one.pods), one.amount, one.nodes))[:_MOST_SETS])
 
 
@@ -58,28 +58,28 @@ def _fewest(
         node.state.assume(held)
     for held in holders:
         node.state.forget(held.uid)
-    leaving = list(holders)
-    if not _fits_without(question, node, leaving):
+    removed = list(holders)
+    if not _fits_without(question, node, removed):
         return []
     tried = 0
-    while len(leaving) != tried:
-        tried = len(leaving)
-        for held in reversed(tuple(leaving)):
+    while len(removed) != tried:
+        tried = len(removed)
+        for held in reversed(tuple(removed)):
             yield
             node.state.assume(held)
-            rest = [one for one in leaving if one is not held]
+            rest = [one for one in removed if one is not held]
             if _fits_without(question, node, rest):
-                leaving = rest
+                removed = rest
             else:
                 node.state.forget(held.uid)
-    return leaving
+    return removed
 
 
-def _fits_without(question: Question, node: NodeFork, leaving: Iterable[Reservation]) -> bool:
+def _fits_without(question: Question, node: NodeFork, removed: Iterable[Reservation]) -> bool:
     """Tell whether the pod fits; pods of its own namespace give back quota as well."""
     headroom = question.headroom
     if headroom != UNBOUNDED:
-        own = [held for held in leaving if held.namespace == question.demand.namespace]
+        own = [held for held in removed if held.namespace == question.demand.namespace]
         profile = question.scheduler.profile
         usages = [usage for held in own for usage in held.usage_by_vendor().get(profile.word, {}).values()]
         back = sum_for_quota(usages, bits=profile.fit.bits)
@@ -87,13 +87,13 @@ def _fits_without(question: Question, node: NodeFork, leaving: Iterable[Reservat
     return node.fits(question.demand, headroom)
 
 
-def suggest_leaving(node: str, leaving: Iterable[Reservation], amount: int = 0) -> Remedy:
+def suggest_removal(node: str, removed: Iterable[Reservation], amount: int = 0) -> Remedy:
     """Say that some pods would have to leave a node; ``amount`` is what they hold of its cards' memory, in MiB."""
-    pods = tuple(PodName(namespace=held.namespace, name=held.name) for held in leaving)
-    return Remedy(change="pods", text=tell_leaving(pods, node), amount=amount, nodes=(node,), node_count=1, pods=pods)
+    pods = tuple(PodName(namespace=held.namespace, name=held.name) for held in removed)
+    return Remedy(change="pods", text=tell_removal(pods, node), amount=amount, nodes=(node,), node_count=1, pods=pods)
 
 
-def tell_leaving(pods: Sequence[PodName], node: str) -> str:
+def tell_removal(pods: Sequence[PodName], node: str) -> str:
     """Say which pods would have to leave a node."""
     named = [pod.full_name for pod in pods if pod.name]
     hidden = len(pods) - len(named)

@@ -1,4 +1,4 @@
-"""What keeps a pod from a node that people can change: a cordon, taints, labels."""
+"""The filters of kube-scheduler that a pod fails on a node, as far as people can change what they look at."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -24,8 +24,8 @@ _STATES_OF_THE_NODE = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/
 """How keys of taints begin that Kubernetes itself gives a node that is not well, or not ready yet."""
 
 
-class Obstacles(NamedTuple):
-    """All that keeps a pod from a node, which takes it when all of it is changed.
+class FailedFilters(NamedTuple):
+    """What kube-scheduler's filters hold against a pod on a node, which takes it when all of it is changed.
 
     taints            those that the pod does not tolerate
     unselected        labels of the pod's node selector that the node lacks, or has another value of, as ``key=value``
@@ -45,7 +45,7 @@ class Obstacles(NamedTuple):
         return sum(map(bool, (self.is_cordoned, self.taints, self.unselected, not self.matches_affinity)))
 
 
-def find_obstacles(node: Node, usage: NodeUsage, demand: HostDemand) -> Obstacles | None:
+def find_failed_filters(node: Node, usage: NodeUsage, demand: HostDemand) -> FailedFilters | None:
     """Find what keeps a pod from a node; None where nothing does, or something that cannot be changed.
 
     That is too little of a resource, a port that is taken, or a node that is not well.
@@ -56,7 +56,7 @@ def find_obstacles(node: Node, usage: NodeUsage, demand: HostDemand) -> Obstacle
     if any(taint.key.startswith(_STATES_OF_THE_NODE) for taint in taints):
         return None
     unselected = _write(find_unselected(opened, demand))
-    found = Obstacles(is_cordoned, taints, unselected, has_affinity(opened, demand))
+    found = FailedFilters(is_cordoned, taints, unselected, has_affinity(opened, demand))
     if not found.kinds or refuse_host(opened, usage, _ask_nothing_of(demand, taints)):
         return None
     return found._replace(labels=find_labels(opened, demand))

@@ -1,4 +1,4 @@
-"""One pod before the cluster as it was when the question came: decision, columns, and what follows from them."""
+"""Diagnosis of one pod, as of the moment of the question: what is decided about it, and what every node says."""
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -59,8 +59,8 @@ class ExplanationScope:
 
 
 @dataclass(frozen=True, slots=True)
-class Study:
-    """One pod before the cluster as it was when the question came, without what the pod has.
+class Diagnosis:
+    """What is known of one pod in the cluster as it was when the question came, without the cards that the pod has.
 
     scheduler  over the cards that are told of one by one; ``demand`` is for them, as is what quotas leave
     own        what the pod has
@@ -208,8 +208,10 @@ class Study:
                 yield tell_vendor_alone(word, self.demands[word], self.alone[word])
 
 
-def begin_study(pod_scheduler: PodScheduler, demands: Demands, scope: ExplanationScope) -> Generator[None, None, Study]:
-    """Ask the cards in steps, of a fork: whatever happens meanwhile, all is told of the moment of the first step.
+def diagnose(
+    pod_scheduler: PodScheduler, demands: Demands, scope: ExplanationScope
+) -> Generator[None, None, Diagnosis]:
+    """Diagnose in steps, on a fork: whatever happens meanwhile, all is as of the moment of the first step.
 
     Raises ValueError when the demands ask for no card.
     """
@@ -239,7 +241,7 @@ def begin_study(pod_scheduler: PodScheduler, demands: Demands, scope: Explanatio
     scheduler, demand = fork.by_vendor[told], demands[told]
     headroom = headrooms.get(told, scheduler.headroom(demand))
     yield
-    return Study(
+    return Diagnosis(
         scope=scope,
         cluster=cluster,
         demands=demands,

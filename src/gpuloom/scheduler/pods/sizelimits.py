@@ -25,8 +25,8 @@ _TOO_MANY = (Toleration(),) * (MOST_CONDITIONS + 1)
 """Stands for more conditions than are judged."""
 
 
-class PodBounds:
-    """Cuts pods to what is read of them under the settings of a process."""
+class PodSizeLimits:
+    """Cuts pods of unusual size to what is read of them under the settings of a process."""
 
     def __init__(self, settings: SchedulerSettings) -> None:
         self._annotations = settings.catalog.pod_keys | POLICIES | {MIRROR}

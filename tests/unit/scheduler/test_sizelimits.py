@@ -76,12 +76,12 @@ def test_little_is_kept_of_a_waiting_pod_to_which_very_many_were_added(state: Sc
 @pytest.mark.parametrize("what", SPECS)
 def test_the_same_is_judged_of_what_was_cut(state: SchedulerState, what: str) -> None:
     whole = host_pod(SPECS[what])
-    assert read_host_demand(state.shown.bounds.cut(whole)) == read_host_demand(whole)
+    assert read_host_demand(state.shown.size_limits.cut(whole)) == read_host_demand(whole)
 
 
 def test_a_pod_of_usual_size_stays_as_it_is(state: SchedulerState) -> None:
     usual = host_pod({"tolerations": [{"operator": "Exists"}]}, labels={"app": "a"})
-    assert state.shown.bounds.cut(usual) is usual
+    assert state.shown.size_limits.cut(usual) is usual
 
 
 def test_what_decisions_read_stays_whatever_stands_beside(state: SchedulerState) -> None:
@@ -94,7 +94,7 @@ def test_what_decisions_read_stays_whatever_stands_beside(state: SchedulerState)
     }
     marks = {f"m{number}": "" for number in range(MANY)}
     group = {"scheduling.x-k8s.io/pod-group": "train"}
-    cut = state.shown.bounds.cut(host_pod({}, annotations=marks | read, labels=marks | group))
+    cut = state.shown.size_limits.cut(host_pod({}, annotations=marks | read, labels=marks | group))
     assert (cut.annotations, cut.labels) == (read, group)
 
 
@@ -114,7 +114,7 @@ def test_of_very_many_amounts_those_of_cards_stay(state: SchedulerState) -> None
     amounts = {f"example.com/r{number}": "1" for number in range(MANY)}
     own = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000", "cpu": "2"}
     many = host_pod({"containers": [{"name": "main", "resources": {"limits": amounts | own}}]})
-    cut = state.shown.bounds.cut(many)
+    cut = state.shown.size_limits.cut(many)
     assert cut.containers[0].limits == own
     assert state.settings.read_demands(cut) == state.settings.read_demands(many)
     assert read_host_demand(cut) == read_host_demand(many)

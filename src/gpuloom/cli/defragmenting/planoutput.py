@@ -11,7 +11,7 @@ from gpuloom.scheduler.defragmentation.cluster import MovingCluster
 from gpuloom.scheduler.defragmentation.planning import list_cards
 
 
-class ToldMove(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
+class MoveOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     """A pod that would have to move.
 
     cards       that it is on now; ``memory_mib`` what it holds of them together
@@ -42,7 +42,7 @@ class ToldMove(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
         return f"  {self.namespace}/{self.name}: to node {self.target} ({', '.join(parts)})"
 
 
-class ToldPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
+class PlanOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     """Moves that make room for a pod on a node.
 
     cards      that the pod would get on the node; empty where it fits already
@@ -55,7 +55,7 @@ class ToldPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     found: bool
     node: str = ""
     cards: tuple[str, ...] = ()
-    moves: tuple[ToldMove, ...] = ()
+    moves: tuple[MoveOutput, ...] = ()
     is_fewest: bool = True
     empty_cards_before: int = 0
     empty_cards_after: int = 0
@@ -80,13 +80,13 @@ class ToldPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
                 yield "fewer moves may do: not all were tried"
 
 
-def tell_plan(wanted: str, vendor: str, plan: DefragmentationPlan | None, cluster: MovingCluster) -> ToldPlan:
+def tell_plan(wanted: str, vendor: str, plan: DefragmentationPlan | None, cluster: MovingCluster) -> PlanOutput:
     """Say what a plan means."""
     if plan is None:
-        return ToldPlan(wanted=wanted, found=False)
+        return PlanOutput(wanted=wanted, found=False)
     state = cluster.state.cluster
     before, after = count_empty_cards(state, [vendor]), count_after_moves(state, [vendor], plan.moves)
-    return ToldPlan(
+    return PlanOutput(
         wanted=wanted,
         found=True,
         node=plan.node,
@@ -100,11 +100,11 @@ def tell_plan(wanted: str, vendor: str, plan: DefragmentationPlan | None, cluste
     )
 
 
-def tell_move(move: PodMove, cluster: MovingCluster) -> ToldMove:
+def tell_move(move: PodMove, cluster: MovingCluster) -> MoveOutput:
     """Say what a move is."""
     pod = move.pod
     known = cluster.pods.get(pod.uid)
-    return ToldMove(
+    return MoveOutput(
         namespace=pod.namespace,
         name=pod.name,
         node=pod.node,

@@ -1,4 +1,4 @@
-"""Remembering, but not for ever: what others send must not fill the memory (trust T-02)."""
+"""A dictionary of bounded size: what others send must not fill the memory (trust T-02)."""
 
 from typing import TypeVar
 
@@ -6,8 +6,8 @@ _K = TypeVar("_K")
 _V = TypeVar("_V")
 
 
-class Bounded(dict[_K, _V]):
-    """A dictionary in the order of its last changes; beyond ``most`` entries the oldest go, one by one."""
+class FifoDict(dict[_K, _V]):
+    """First in, first out: beyond ``most`` entries those go, one by one, that were put longest ago."""
 
     def __init__(self, most: int) -> None:
         super().__init__()

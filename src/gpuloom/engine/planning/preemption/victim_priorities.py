@@ -19,40 +19,40 @@ from gpuloom.model.request_columns import UNBOUNDED
 
 NO_VICTIM = -(2**62)
 """In place of a priority where nobody has to be evicted: below all of them."""
-_MOST_LEVELS = 64
+_MOST_PRIORITIES = 64
 _NODES_A_STEP = 1000
 _PODS_A_STEP = 50
 
 
-def find_levels(
+def find_victim_priorities(
     pod_scheduler: PodScheduler,
     preemptor: Preemptor,
     nodes: Sequence[str],
     index: LowestPriorities,
     leaving: Collection[str],
 ) -> Generator[None, None, list[tuple[int, str]]]:
-    """Return the nodes where evictions may help, in steps, with the priority that the highest victim has at least.
+    """Return the nodes where evictions may help, in steps, with the least priority of the most important victim.
 
-    Lowest first, then in the order given. NO_VICTIM where pods that end already may be enough.
+    Lowest first, then in the order given. NO_VICTIM where the leaving pods may be enough.
     """
     word, *others = preemptor.demands
-    levels, lowest, names = yield from _ask(pod_scheduler, preemptor, word, index, leaving)
+    priorities, lowest, names = yield from _ask(pod_scheduler, preemptor, word, index, leaving)
     for other in others:
-        levels_there, lowest_there, names_there = yield from _ask(pod_scheduler, preemptor, other, index, leaving)
-        _rule_out_others(levels_there, names_there, pod_scheduler.cluster_state[other].table.names)
-        there = pod_scheduler.cluster_state.across(word, other)[: len(levels)]
-        there = np.where(there < len(levels_there), there, NO_NODE)
-        levels, lowest = np.maximum(levels, levels_there[there]), np.minimum(lowest, lowest_there[there])
+        priorities_there, lowest_there, names_there = yield from _ask(pod_scheduler, preemptor, other, index, leaving)
+        _rule_out_others(priorities_there, names_there, pod_scheduler.cluster_state[other].table.names)
+        there = pod_scheduler.cluster_state.across(word, other)[: len(priorities)]
+        there = np.where(there < len(priorities_there), there, NO_NODE)
+        priorities, lowest = np.maximum(priorities, priorities_there[there]), np.minimum(lowest, lowest_there[there])
     # Somebody has to go, if only for what single cards do not tell.
-    by_position = np.maximum(levels, lowest).tolist()
+    by_position = np.maximum(priorities, lowest).tolist()
     positions = pod_scheduler.cluster_state[word].table.positions
     found: list[tuple[int, str]] = []
     for first in range(0, len(nodes), _NODES_A_STEP):
         yield
         for name in nodes[first : first + _NODES_A_STEP]:
-            place = positions.get(name, NO_NODE)
-            if place < len(by_position) and by_position[place] < preemptor.priority and names[place] == name:
-                found.append((by_position[place], name))
+            position = positions.get(name, NO_NODE)
+            if position < len(by_position) and by_position[position] < preemptor.priority and names[position] == name:
+                found.append((by_position[position], name))
     yield
     found.sort(key=lambda one: one[0])
     return found
@@ -61,7 +61,7 @@ def find_levels(
 def _ask(
     pod_scheduler: PodScheduler, preemptor: Preemptor, word: str, index: LowestPriorities, leaving: Collection[str]
 ) -> Generator[None, None, tuple[Ints, Ints, Sequence[str]]]:
-    """Return by position of the node what :func:`_find_levels` does, the lowest priority there, and its name."""
+    """Return by position of the node what :func:`_find_least` does, the lowest priority there, and its name."""
     state, scheduler, demand = pod_scheduler.cluster_state, pod_scheduler.by_vendor[word], preemptor.demands[word]
     table = state[word].table
     lowest = yield from index.catch_up(state, word)
@@ -80,16 +80,16 @@ def _ask(
     if scheduler.compiled.is_hooked or bool(matrix.cards.group.any()):
         # What one card is good for depends on the others of its node.
         lowest = by_node[matrix.cards.node]
-    levels = yield from _find_levels(matrix, lowest, preemptor.priority)
-    levels[NO_NODE] = NOBODY
-    return levels, by_node, names
+    priorities = yield from _find_least(matrix, lowest, preemptor.priority)
+    priorities[NO_NODE] = NOBODY
+    return priorities, by_node, names
 
 
-def _rule_out_others(levels: Ints, names: Sequence[str], now: Sequence[str]) -> None:
+def _rule_out_others(priorities: Ints, names: Sequence[str], now: Sequence[str]) -> None:
     """Rule out the positions that another node has by now."""
     if names is not now:
-        others = [one != other for one, other in zip(names, now[: len(levels)], strict=False)]
-        levels[np.flatnonzero(others)] = NOBODY
+        others = [one != other for one, other in zip(names, now[: len(priorities)], strict=False)]
+        priorities[np.flatnonzero(others)] = NOBODY
 
 
 def _free(lowest: Ints, table: CardTable, ledger: Ledger, word: str, uid: str) -> None:
@@ -101,21 +101,21 @@ def _free(lowest: Ints, table: CardTable, ledger: Ledger, word: str, uid: str) -
             lowest[row] = NO_VICTIM
 
 
-def _find_levels(matrix: RuleMatrix, lowest: Ints, priority: int) -> Generator[None, None, Ints]:
+def _find_least(matrix: RuleMatrix, lowest: Ints, priority: int) -> Generator[None, None, Ints]:
     """Return by node the priority up to which all must be gone at least for enough single cards to do."""
     fits, empty, needs = matrix.bits == 0, matrix.would_do_empty(), matrix.needs()
     # Nodes may come and go between steps: this is about those of now.
     node, nodes = matrix.cards.node.copy(), len(matrix.table.names)
-    levels = np.where(np.bincount(node[fits], minlength=nodes) >= needs, NO_VICTIM, NOBODY)
+    priorities = np.where(np.bincount(node[fits], minlength=nodes) >= needs, NO_VICTIM, NOBODY)
     may_go = empty & ~fits & (lowest < priority)
-    held, level = lowest[may_go], NO_VICTIM
-    for tried in range(_MOST_LEVELS):
-        held = held[held > level] if tried else held
+    held, up_to = lowest[may_go], NO_VICTIM
+    for tried in range(_MOST_PRIORITIES):
+        held = held[held > up_to] if tried else held
         if not len(held):
             break
         yield
-        level = int(held.min())
+        up_to = int(held.min())
         # The last one tried stands for all that are higher: it is true of them as well.
-        does = fits | (may_go & (lowest <= level)) if tried < _MOST_LEVELS - 1 else fits | may_go
-        levels[(np.bincount(node[does], minlength=nodes) >= needs) & (levels == NOBODY)] = level
-    return levels
+        does = fits | (may_go & (lowest <= up_to)) if tried < _MOST_PRIORITIES - 1 else fits | may_go
+        priorities[(np.bincount(node[does], minlength=nodes) >= needs) & (priorities == NOBODY)] = up_to
+    return priorities
