@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuloom.engine.bounded import FifoDict
 from gpuloom.engine.filtering.card_only_results import CardOnlyResults
 from gpuloom.engine.filtering.compiled_profile import CompiledProfile
 from gpuloom.engine.filtering.equivalence_class import EquivalenceClass
@@ -32,7 +33,6 @@ from gpuloom.engine.scoring.card_order import SortKey, sort_key
 from gpuloom.engine.scoring.policy import NodesToRank
 from gpuloom.engine.scoring.ranking import UNFIT
 from gpuloom.engine.scoring.weights import Weights
-from gpuloom.engine.state.bounded_dict import BoundedDict
 from gpuloom.engine.state.card_table import NEVER, CardTable, Version
 from gpuloom.engine.state.seen_cards import SeenCards
 from gpuloom.model.cards import CardNumbers, Ints, RuleCodes, Scores
@@ -52,7 +52,7 @@ class _Refusals:
     """Refusals by node and by what rules say of its cards; equal ones are one object, so that few texts are made."""
 
     by_node: dict[int, Refusal] = field(default_factory=dict)
-    by_pattern: BoundedDict[Hashable, Refusal] = field(default_factory=lambda: BoundedDict(_MOST_PATTERNS))
+    by_pattern: FifoDict[Hashable, Refusal] = field(default_factory=lambda: FifoDict(_MOST_PATTERNS))
     by_counts: dict[tuple[tuple[int, int], ...], Refusal] = field(default_factory=dict)
     too_few_cards: Refusal = field(default_factory=lambda: refuse_node(Reason.NODE_INSUFFICIENT_DEVICE))
 
@@ -79,9 +79,9 @@ class FilterResults:
     ranks_by_fragmentation: FragmentationRanks | None = None
     _required: RequestColumns = field(init=False)
     _seen_cards: SeenCards = field(default_factory=lambda: SeenCards(_MOST_NODES))
-    _requirements: BoundedDict[int, list[RequestNumbers]] = field(default_factory=lambda: BoundedDict(_MOST_NODES))
-    _keyed: BoundedDict[_KeysOf, list[tuple[CardNumbers | None, tuple[Any, ...]]]] = field(
-        default_factory=lambda: BoundedDict(_MOST_NODES)
+    _requirements: FifoDict[int, list[RequestNumbers]] = field(default_factory=lambda: FifoDict(_MOST_NODES))
+    _keyed: FifoDict[_KeysOf, list[tuple[CardNumbers | None, tuple[Any, ...]]]] = field(
+        default_factory=lambda: FifoDict(_MOST_NODES)
     )
     _asked: Sequence[tuple[int, Rejects]] = ()
     _static: RuleCodes | None = None

@@ -10,10 +10,10 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuloom.engine.bounded import LruCache
 from gpuloom.engine.placement.placer import BatchResult, Unplaced
 from gpuloom.engine.request.demand import CardSelector, Demand, Demands, Phase, PlacementPreferences
 from gpuloom.engine.state.card_table import CardTable
-from gpuloom.engine.state.lru_cache import LruCache
 from gpuloom.model.cards import Ints, Scores
 from gpuloom.model.reasons import Reason
 from gpuloom.model.request import Request

@@ -7,9 +7,9 @@ refused a moment ago, and every event is a write.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from gpuloom.engine.bounded import FifoDict
 from gpuloom.kube import EventRecorder
 from gpuloom.kube.podevents import record
-from gpuloom.scheduler.bounded import Bounded
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.wire.nodenames import NodeNames
 from gpuloom.wire.objects import Pod
@@ -36,7 +36,7 @@ class RefusedPodEvents:
     recorder: EventRecorder
     clocks: Clocks
     period_s: float = PERIOD_S
-    _told: Bounded[str, _Told] = field(default_factory=lambda: Bounded(MOST_REMEMBERED))
+    _told: FifoDict[str, _Told] = field(default_factory=lambda: FifoDict(MOST_REMEMBERED))
 
     def tell(self, pod: Pod, messages: Sequence[str], *, is_followed: bool = False) -> None:
         """Take why a pod was refused; where a call about more nodes follows at once, that one's answer counts."""
@@ -45,9 +45,9 @@ class RefusedPodEvents:
         if told is not None and now - told.at < self.period_s:
             told.later = pod, messages
         elif is_followed and self.period_s:
-            self._told.put(uid, _Told(now - self.period_s + LOOK_S, (pod, messages)))
+            self._told[uid] = _Told(now - self.period_s + LOOK_S, (pod, messages))
         else:
-            self._told.put(uid, _Told(now))
+            self._told[uid] = _Told(now)
             for message in messages:
                 record(self.recorder, pod, "Warning", REASON, message)
 

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from gpuloom.engine.bounded import FifoDict
 from gpuloom.engine.decision.offer import NodeOffer
-from gpuloom.scheduler.bounded import Bounded
 from gpuloom.wire.extender import FilterArgs, HostPriority
 
 MOST_OFFERS = 8
@@ -14,11 +14,11 @@ MOST_OFFERS = 8
 class RecentOffers:
     """The last offers by the pod's UID."""
 
-    _offers: Bounded[str, NodeOffer] = field(default_factory=lambda: Bounded(MOST_OFFERS))
+    _offers: FifoDict[str, NodeOffer] = field(default_factory=lambda: FifoDict(MOST_OFFERS))
 
     def note(self, uid: str, offer: NodeOffer) -> None:
         """Remember what a pod was offered; the oldest of too many goes."""
-        self._offers.put(uid, offer)
+        self._offers[uid] = offer
 
     def forget(self, uid: str) -> None:
         """Forget what a pod was offered: it is decided about again."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gpuloom.scheduler.bounded import Bounded
+from gpuloom.engine.bounded import FifoDict
 
 REMEMBERED_S = 30.0
 MOST_REMEMBERED = 1024
@@ -14,11 +14,11 @@ class RefusedEvictions:
     """UIDs of such pods. ``clock`` gives monotonic seconds."""
 
     clock: Callable[[], float]
-    _until: Bounded[str, float] = field(default_factory=lambda: Bounded(MOST_REMEMBERED))
+    _until: FifoDict[str, float] = field(default_factory=lambda: FifoDict(MOST_REMEMBERED))
 
     def note(self, uid: str) -> None:
         """Take that a budget forbids to evict a pod now."""
-        self._until.put(uid, self.clock() + REMEMBERED_S)
+        self._until[uid] = self.clock() + REMEMBERED_S
 
     def __contains__(self, uid: str) -> bool:
         return self._until.get(uid, 0.0) > self.clock()

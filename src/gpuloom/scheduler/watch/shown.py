@@ -2,9 +2,9 @@
 
 from collections.abc import Generator, Mapping
 
+from gpuloom.engine.bounded import FifoDict
 from gpuloom.engine.hostfit.usage import HostUsage
 from gpuloom.engine.state.budgets import Budgets
-from gpuloom.scheduler.bounded import Bounded
 from gpuloom.scheduler.pods.bounds import PodBounds
 from gpuloom.scheduler.pods.mistyped import MistypedPods
 from gpuloom.scheduler.pods.plugins import PluginPods
@@ -38,7 +38,7 @@ class ShownObjects:
         self.nodes: dict[str, Node] = {}
         self.hosts = HostUsage(name for profile in settings.catalog for name in profile.resources.all)
         self.terminating: dict[str, float] = {}
-        self.gone = Bounded[str, float](MOST_GONE)
+        self.gone = FifoDict[str, float](MOST_GONE)
         self.bounds = PodBounds(settings)
         self.plugins = PluginPods()
         self.mistyped = MistypedPods(settings.catalog, self.bounds.cut)
@@ -68,7 +68,7 @@ class ShownObjects:
 
     def remove_pod(self, uid: str, now: float) -> None:
         """Take that a pod is over or deleted."""
-        self.gone.put(uid, now)
+        self.gone[uid] = now
         self.pods.pop(uid, None)
         self.victim_labels.pop(uid, None)
         self.terminating.pop(uid, None)
