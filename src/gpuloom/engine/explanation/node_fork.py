@@ -79,7 +79,9 @@ class Question:
         """How many more cards must do at least for the container that is placed first, by position of the node."""
         return np.maximum(self.matrix.needs() - self.matrix.fitting(), 1)
 
-    def decide(self, demand: Demand, headroom: Headroom) -> Decision:
-        """Ask for room on any of the nodes, of the cluster as it is."""
+    def decide(self, demand: Demand, headroom: Headroom) -> Generator[None, None, Decision]:
+        """Ask in steps for room on any of the nodes, of the cluster as it is."""
+        yield from self.scheduler.place_ahead(demand, headroom)
+        yield
         names = tuple(name for name in self.scheduler.state.table.positions if name in self.nodes)
         return self.scheduler.decide(demand, self.scheduler.look_up(names), headroom=headroom)

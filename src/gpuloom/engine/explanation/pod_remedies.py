@@ -1,6 +1,6 @@
 """What would help a pod beside its cards: other annotations of its own, more of its namespace's quota. All is tried."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Generator, Sequence
 
 import numpy as np
 from msgspec.structs import replace
@@ -29,12 +29,10 @@ def find_annotations(question: Question) -> Steps:
     without = [key for key in question.scheduler.profile.select.all if key in pod.annotations]
     if not without:
         return ()
-    yield
-    decision = _decide_without(question, pod, without)
+    decision = yield from _decide_without(question, pod, without)
     for key in without if decision is not None else ():
         rest = [one for one in without if one != key]
-        yield
-        if rest and (found := _decide_without(question, pod, rest)) is not None:
+        if rest and (found := (yield from _decide_without(question, pod, rest))) is not None:
             decision, without = found, rest
     if decision is None or decision.node is None:
         return ()
@@ -44,12 +42,12 @@ def find_annotations(question: Question) -> Steps:
     return (Remedy(change="annotation", text=text, nodes=(decision.node,), node_count=fitting),)
 
 
-def _decide_without(question: Question, pod: Pod, keys: Collection[str]) -> Decision | None:
+def _decide_without(question: Question, pod: Pod, keys: Collection[str]) -> Generator[None, None, Decision | None]:
     """Decide for a pod that lacks some annotations, None if it fits nowhere: what it asks for may follow from them."""
     annotations = {key: value for key, value in pod.annotations.items() if key not in keys}
     other = replace(pod, metadata=replace(pod.metadata, annotations=annotations))
     demand = read_demand(other, question.scheduler.profile, question.scheduler.options)
-    decision = question.decide(demand, question.headroom) if demand.asks else None
+    decision = (yield from question.decide(demand, question.headroom)) if demand.asks else None
     return None if decision is None or decision.node is None else decision
 
 
@@ -58,17 +56,15 @@ def find_quota(question: Question) -> Steps:
     headroom = question.headroom
     if headroom == UNBOUNDED:
         return ()
-    yield
-    unbounded = question.decide(question.demand, UNBOUNDED)
+    unbounded = yield from question.decide(question.demand, UNBOUNDED)
     if unbounded.node is None:
         return ()
     for needed in _needs_of_quota(question, unbounded):
         more = Headroom(max(needed.memory_mib - headroom.memory_mib, 0), max(needed.cores - headroom.cores, 0))
         if more == Headroom(0, 0):
             continue
-        yield
         raised = Headroom(headroom.memory_mib + more.memory_mib, headroom.cores + more.cores)
-        decision = question.decide(question.demand, raised)
+        decision = yield from question.decide(question.demand, raised)
         if decision.node is not None:
             fitting = yield from count_fitting(decision)
             return (_tell_quota(question, more, decision.node, fitting),)

@@ -223,22 +223,25 @@ def begin_study(pod_scheduler: PodScheduler, demands: Demands, scope: Explanatio
         # It is not ranked, and only says why it would not take the pod.
         left_out.add(own.node)
     names = [name for name in scope.names if name not in left_out]
+    headrooms = {word: fork.by_vendor[word].headroom(demand) for word, demand in demands.items()}
     yield
-    together = yield from _decide(fork, demands, names)
+    # The fork knows what nodes answer here, and so does the fork of the next explanation of such a pod.
+    yield from pod_scheduler.place_ahead(demands, headrooms)
+    together = yield from fork.decide_in_steps(demands, names, headrooms)
     alone = {first: together} if own is None else {}
     node, shares, refusals = together.node or "", together.shares, together.refusals
-    headrooms = share_headrooms(demands, {}, fork.by_vendor, cluster.quotas)
+    left = share_headrooms(demands, headrooms, fork.by_vendor, cluster.quotas)
+    yield
     if own is not None:
         node, shares = own.node, own.shares
         if node in scope.names:
-            refusals.update((yield from _decide(fork, demands, [node])).refusals)
+            refusals.update(fork.decide(demands, [node], explain=True, headrooms=headrooms).refusals)
     elif len(demands) > 1:
         for word in sorted(demands):
-            alone[word] = yield from _decide(fork, {word: demands[word]}, names, headrooms)
+            alone[word] = yield from fork.decide_in_steps({word: demands[word]}, names, left)
+            yield
     told = min(alone, key=lambda word: (len(alone[word].fitting), word), default=first)
-    scheduler, demand = fork.by_vendor[told], demands[told]
-    headroom = headrooms.get(told, scheduler.headroom(demand))
-    yield
+    scheduler, demand, headroom = fork.by_vendor[told], demands[told], left[told]
     return Study(
         scope=scope,
         cluster=cluster,
@@ -253,12 +256,3 @@ def begin_study(pod_scheduler: PodScheduler, demands: Demands, scope: Explanatio
         shares=shares.get(told, ()),
         matrix=make_rule_matrix(scheduler, scheduler.state.table, demand, demand.placed_first, headroom),
     )
-
-
-def _decide(
-    scheduler: PodScheduler, demands: Demands, names: Sequence[str], headrooms: Mapping[str, Headroom] | None = None
-) -> Generator[None, None, Decision]:
-    decision = scheduler.decide(demands, names, explain=True, headrooms=headrooms)
-    yield from decision.complete()
-    yield
-    return decision
