@@ -89,7 +89,7 @@ class FilterCache:
         results = make(equivalence_class, self.compiled, self._card_only)
         policy = equivalence_class.node_policy
         if isinstance(policy, FragmentationPolicy):
-            results.ranks_by_fragmentation = FragmentationRanks(self._view, equivalence_class.request, policy.cpu_milli)
+            results.ranks_of_all = FragmentationRanks(self._view, equivalence_class.request, policy.cpu_milli)
         return results
 
 

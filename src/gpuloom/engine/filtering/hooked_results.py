@@ -68,7 +68,7 @@ class HookedResults(FilterResults):
         while len(self._unranked) and table.changed_since(self._seen) is not None:
             some, self._unranked = self._unranked[:MOST_RANKED], self._unranked[MOST_RANKED:]
             self.ranks[some] = self._rank(table, some)
-            self._rank_by_fragmentation(table, is_anew=True)
+            self._rank_all(table, is_anew=True)
             yield
 
     def recall_chosen(self, position: int, rows: slice) -> tuple[Sequence[int], RequestColumns] | None:
