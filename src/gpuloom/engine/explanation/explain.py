@@ -23,7 +23,7 @@ def explain(
     study = yield from begin_study(pod_scheduler, demands, scope)
     yield
     causes = study.causes()
-    summary = study.sum_up(causes, depth)
+    summary = yield from study.sum_up(causes, depth)
     yield
     question = study.question() if depth.remedies else None
     remedies = () if question is None else (yield from find_remedies(question))

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from heapq import nsmallest
 
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
@@ -16,7 +17,7 @@ from gpuloom.engine.explanation.limits import tell_limits
 from gpuloom.engine.explanation.node_fork import Question
 from gpuloom.engine.explanation.rule_matrix import RuleMatrix, make_rule_matrix
 from gpuloom.engine.explanation.several import NOT_TOGETHER, tell_vendor_alone, tell_vendor_held
-from gpuloom.engine.explanation.summing import count_reasons, group_nodes, group_refusals
+from gpuloom.engine.explanation.summing import count_in_steps, group_nodes, group_refusals
 from gpuloom.engine.explanation.unfit_container import find_unfit_container
 from gpuloom.engine.explanation.values import (
     Explanation,
@@ -104,14 +105,18 @@ class Study:
         absent = {name: self.scope.tell_absence(name, profile) for name in self.scope.names if name not in there}
         return {**{name: text for name, text in absent.items() if text}, **self.scope.barred}
 
-    def sum_up(self, causes: Mapping[str, str], depth: Depth) -> Explanation:
-        """Tell of the cluster as a whole."""
-        refusals = self.answer.refusals
-        ranking = self.answer.fitting.worst_first()[::-1]
-        names = self.scope.names
+    def sum_up(self, causes: Mapping[str, str], depth: Depth) -> Generator[None, None, Explanation]:
+        """Tell in steps of the cluster as a whole."""
+        refusals, ranking, names = self.answer.refusals, self.answer.fitting, self.scope.names
         is_home_there = self.own is not None and self.node in names
-        is_home_fitting = is_home_there and self.node not in {*refusals, *self.scope.barred}
-        fitting = len(ranking) + (1 if is_home_fitting else 0)
+        is_home_fitting = is_home_there and not (self.node in refusals or self.node in self.scope.barred)
+        reasons = yield from count_in_steps(refusals.values())
+        yield
+        refused = group_refusals(refusals, causes, depth.most_names)
+        yield
+        groups = yield from group_nodes(self.matrix.table, names, refusals, self.scope.barred, depth.most_names)
+        best = ranking.best_first(depth.most_names)
+        yield
         return Explanation(
             pod=PodName(namespace=self.demand.namespace, name=self.demand.name),
             outcome=self.outcome,
@@ -124,11 +129,11 @@ class Study:
             held=self._held(),
             policy=self._policy(),
             candidates=len(names),
-            fitting=fitting,
-            ranking=tuple(Ranked(node=node, score=round(score, 4)) for node, score in ranking[: depth.most_names]),
-            reasons=count_reasons(refusals.values()),
-            refused=group_refusals(refusals, causes, depth.most_names),
-            groups=group_nodes(self.matrix.table, names, refusals, self.scope.barred, depth.most_names),
+            fitting=len(ranking) + (1 if is_home_fitting else 0),
+            ranking=tuple(Ranked(node=node, score=round(score, 4)) for node, score in best),
+            reasons=reasons,
+            refused=refused,
+            groups=groups,
             notes=tuple(self._notes()),
             vendors=tuple(self._vendors()),
         )
@@ -139,10 +144,10 @@ class Study:
             return [name for name in self.scope.names if name in depth.nodes]
         first = [self.node] if self.node else []
         helped = [name for remedy in remedies for name in remedy.nodes]
-        best = [node for node, _ in self.answer.fitting.worst_first()[::-1][: depth.most_nodes]]
-        fitting, table = self.matrix.fitting(), self.matrix.table
-        cards = {name: int(fitting[position]) for name, position in table.positions.items()}
-        nearest = sorted(self.scope.names, key=lambda name: (-cards.get(name, -1), name))
+        best = [node for node, _ in self.answer.fitting.best_first(depth.most_nodes)]
+        fitting, table = self.matrix.fitting().tolist(), self.matrix.table
+        cards = {name: fitting[position] for name, position in table.positions.items()}
+        nearest = nsmallest(depth.most_nodes, self.scope.names, key=lambda name: (-cards.get(name, -1), name))
         return list(dict.fromkeys([*first, *best, *helped, *nearest]))[: depth.most_nodes]
 
     def detail(self, name: str, causes: Mapping[str, str]) -> NodeVerdict:
