@@ -97,6 +97,14 @@ def test_no_amount_is_named_that_the_card_does_not_have() -> None:
     assert explanation.notes == ("asks for 60,000 MiB of one card; the largest card that it accepts has 16,384",)
 
 
+def test_what_no_node_has_is_told_of_every_container() -> None:
+    asked = pod(container("first", gpu=1, gpumem=1000), container("second", gpu=3, gpumem=60_000))
+    assert ask(two_full_nodes(), asked).notes == (
+        "asks for 3 cards of one node; the largest node has 2",
+        "asks for 60,000 MiB of one card; the largest card that it accepts has 16,384",
+    )
+
+
 def test_the_pods_in_the_way_are_named() -> None:
     told = remedies(ask(two_full_nodes(), pod(gpu=1, gpumem=8000)), "pods")
     assert told == ["would fit on n1 without other/y", "would fit on n2 without other/z"]

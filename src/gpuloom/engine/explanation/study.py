@@ -13,7 +13,7 @@ from gpuloom.engine.explanation.cores import share_in_per_cent
 from gpuloom.engine.explanation.depth import Depth
 from gpuloom.engine.explanation.details import detail_node
 from gpuloom.engine.explanation.headline import tell_asks, tell_outlook
-from gpuloom.engine.explanation.limits import tell_limits
+from gpuloom.engine.explanation.limits import find_limits
 from gpuloom.engine.explanation.node_fork import Question
 from gpuloom.engine.explanation.rule_matrix import RuleMatrix, make_rule_matrix
 from gpuloom.engine.explanation.several import NOT_TOGETHER, tell_vendor_alone, tell_vendor_held
@@ -201,7 +201,7 @@ class Study:
     def _notes(self) -> Iterator[str]:
         """Say what no change of the cluster's use would mend, and that vendors agree on no node."""
         if self.outcome == "does not fit":
-            yield from tell_limits(self.matrix, self.scope.barred)
+            yield from find_limits(self.scheduler, self.demand, self.scope.barred)
             if len(self.alone) > 1 and all(len(one.fitting) for one in self.alone.values()):
                 yield NOT_TOGETHER
 
