@@ -134,7 +134,7 @@ def refuse_in_filter(scheduler: NominationScheduler, demands: Demands, priority:
     return None if decision.node is not None else {node: one.text for node, one in decision.refusals.items()}
 
 
-@settings(max_examples=20, database=None)
+@settings(max_examples=400, database=None, deadline=None)
 @given(questions())
 def test_what_filter_and_an_explanation_say_of_a_node_is_the_same(
     asked: tuple[NominationScheduler, list[tuple[Pod, int]]],

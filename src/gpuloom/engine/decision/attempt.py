@@ -277,14 +277,15 @@ class SchedulingAttempt:
 
     def _explain(self, decision: Decision, candidates: Candidates) -> None:
         """Tell of every candidate that does not fit why."""
-        for _ in decision.complete():
-            pass
         known = candidates.known
         if self._is_decided_by_rank:
             refused = self._filter().ranks[known] == UNFIT
         else:
-            refused = self._refused_by_rules(known)
-            self._note_refusing(decision, known, self._recall_placements())
+            refused, placements = self._refused_by_rules(known), self._recall_placements()
+            asked = known[~(refused | self._is_closed(known))]
+            self._place_on_untried(placements, asked)
+            decision.fitting.exclude(self._note_refusing(decision, asked, placements))
+            decision.rest = None
         decision.refusals.update(self._refuse(known[refused], candidates.unknown))
         decision.refusals.update(self._refuse_closed(known))
 

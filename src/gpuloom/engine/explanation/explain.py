@@ -30,5 +30,5 @@ def explain(
     details: list[NodeVerdict] = []
     for name in study.choose_nodes(depth, remedies):
         yield
-        details.append(study.detail(name, causes))
+        details.append((yield from study.detail(name, causes)))
     return msgspec.structs.replace(summary, remedies=remedies, nodes=tuple(details))

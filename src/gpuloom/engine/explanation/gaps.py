@@ -46,7 +46,8 @@ def find_gaps(
     free     frees so much of some rows
     """
     if len(lacking) > 1:
-        return (yield from _find_gaps_of_all(question, check, _nearest_nodes(question, lacking, in_use), in_use, free))
+        nodes = yield from _find_nearest(question, lacking, in_use)
+        return (yield from _find_gaps_of_all(question, check, nodes, in_use, free))
     rows = only_blocked(question, check)
     rows = rows[lacking[0][rows] <= in_use[rows]]
     return _find_smallest_gaps(question, rows, lacking[0][rows])
@@ -79,14 +80,15 @@ def _find_smallest_gaps(question: Question, rows: Ints, gaps: Ints) -> list[Gap]
     return found
 
 
-def _nearest_nodes(question: Question, lacking: Sequence[Ints], in_use: Ints) -> list[int]:
-    """Return the positions of a few nodes where containers lack least, each by itself, and where least is in use."""
+def _find_nearest(question: Question, lacking: Sequence[Ints], in_use: Ints) -> Generator[None, None, list[int]]:
+    """Find in steps the positions of a few nodes where each container lacks least and least is in use."""
     matrix, requests = question.matrix, question.demand.requests.values()
     may_serve = np.flatnonzero(
         (matrix.bits >= 0) & ((matrix.bits & matrix.bits_of(lambda one: one.outlasts_pods)) == 0)
     )
     most = np.zeros(len(matrix.table.names), np.int64)
     for request, lack in zip(requests, lacking, strict=True):
+        yield
         rows = may_serve[lack[may_serve] <= in_use[may_serve]]
         last = rows[matrix.find_last(rows, lack[rows], matrix.needs(request.cards))]
         found = np.full(len(most), UNLIMITED)
@@ -110,20 +112,15 @@ def _find_gaps_of_all(
         rows = rows[np.argsort(in_use[rows], kind="stable")]
         name, most, tried = matrix.table.names[position], int(in_use[rows].max()), rows.tolist()
         is_enough = partial(fits_once_changed, question, name, change, tried)
-        yield
-        if not _is_refused_by(question, name, check):
+        seen = yield from find_unfit_container(question.scheduler, name, question.demand, question.headroom)
+        # What else keeps a container away is no matter of more of this.
+        if seen is None or not (seen.bits == check.bit).any():
             continue
         yield
         if is_enough(most):
             amount = yield from find_least(is_enough, 1, most)
             found.append(Gap(name, amount, 1, tried, alike=(amount, int(matrix.cards.kind[rows[0]]))))
     return sorted(found, key=lambda gap: gap.amount)
-
-
-def _is_refused_by(question: Question, node: str, check: NamedRule) -> bool:
-    """Tell whether a check alone keeps the first container that does not fit from some card of a node."""
-    seen = find_unfit_container(question.scheduler, node, question.demand, question.headroom)
-    return seen is not None and bool((seen.bits == check.bit).any())
 
 
 def fits_once_changed(question: Question, node: str, change: Change, rows: Sequence[int], amount: int) -> bool:

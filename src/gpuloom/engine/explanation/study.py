@@ -150,12 +150,14 @@ class Study:
         nearest = nsmallest(depth.most_nodes, self.scope.names, key=lambda name: (-cards.get(name, -1), name))
         return list(dict.fromkeys([*first, *best, *helped, *nearest]))[: depth.most_nodes]
 
-    def detail(self, name: str, causes: Mapping[str, str]) -> NodeVerdict:
-        """Tell all about one node; of several containers, about the one that does not fit."""
+    def detail(self, name: str, causes: Mapping[str, str]) -> Generator[None, None, NodeVerdict]:
+        """Tell in steps all about one node; of several containers, about the one that does not fit."""
         matrix = self.matrix
         is_refused = name in self.answer.refusals and name in matrix.table.positions
         if is_refused and len(self.demand.requests) > 1:
-            matrix = find_unfit_container(self.scheduler, name, self.demand, self.headroom) or matrix
+            found = yield from find_unfit_container(self.scheduler, name, self.demand, self.headroom)
+            matrix = found or matrix
+            yield
         why = (causes[name],) if name in causes else ()
         chosen = self.shares if name == self.node else ()
         refusal = self.answer.refusals.get(name)

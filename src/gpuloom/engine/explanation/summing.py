@@ -53,9 +53,9 @@ def group_nodes(
     members: dict[tuple[int, ...], list[str]] = {}
     for name, kinds in _list_kinds(table, names):
         members.setdefault(kinds, []).append(name)
+    yield
     groups = []
     for kinds, nodes in members.items():
-        yield
         refused = [refusals[node] for node in nodes if node in refusals]
         bars = Counter(barred[node] for node in nodes if node in barred and node not in refusals)
         groups.append(
@@ -63,7 +63,7 @@ def group_nodes(
                 name=_name(table, kinds),
                 nodes=len(nodes),
                 fitting=len(nodes) - len(refused) - bars.total(),
-                reasons=count_reasons(refused),
+                reasons=(yield from count_in_steps(refused)),
                 barred=tuple(HostReason(text=text, nodes=count) for text, count in bars.most_common()),
                 names=tuple(nsmallest(most_names, nodes)),
             )
