@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 from builders import card, pod
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuloom.engine.decision.nominated import NominationScheduler
@@ -134,7 +134,6 @@ def refuse_in_filter(scheduler: NominationScheduler, demands: Demands, priority:
     return None if decision.node is not None else {node: one.text for node, one in decision.refusals.items()}
 
 
-@settings(max_examples=400, database=None, deadline=None)
 @given(questions())
 def test_what_filter_and_an_explanation_say_of_a_node_is_the_same(
     asked: tuple[NominationScheduler, list[tuple[Pod, int]]],
@@ -154,3 +153,19 @@ def test_what_filter_and_an_explanation_say_of_a_node_is_the_same(
             assert {node: text for node, text in said.items() if node not in kept} == {
                 node.name: node.refusal for node in told.nodes if node.name not in kept
             }
+
+
+def test_a_node_that_would_not_take_a_nominated_pod_anyway_says_why_and_not_who_else_waits_there() -> None:
+    state = ClusterState(CATALOG)
+    state.register("n0", "NVIDIA", NodeCards((card("a", count=2),)))
+    live, nominations = PodScheduler(state, Options()), Nominations()
+    hold(live, pod(name="victim", gpu=1, gpumem=12_000))
+    for priority, (name, memory_mib) in enumerate((("asked", 6000), ("other", 2000))):
+        demands = read_demands(pod(name=name, gpu=1, gpumem=memory_mib), CATALOG, Options())
+        nominations.put(
+            Nomination(f"uid-{name}", "default", name, "n0", priority, demands, 0, frozenset({"uid-victim"}))
+        )
+    demands = read_demands(pod(name="asked", gpu=1, gpumem=6000), CATALOG, Options())
+    said = refuse_in_filter(NominationScheduler(live, nominations, set()), demands, 0)
+    assert said is not None
+    assert said["n0"] == "1/1 CardInsufficientMemory"
