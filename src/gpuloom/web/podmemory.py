@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from gpuloom.engine.state.lru_cache import LruCache
+from gpuloom.engine.bounded import LruCache
 from gpuloom.wire.objects import Pod
 
 MOST_PODS = 64

@@ -1,16 +1,20 @@
 from collections.abc import Sequence
+from itertools import pairwise
+from unittest.mock import patch
 
 import msgspec
 import pytest
 from builders import NVIDIA, Engine, card, container, pod
 from msgspec.structs import replace
 
+from gpuloom.engine.decision.attempt import BATCH_SIZE
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.explanation.depth import Depth
 from gpuloom.engine.explanation.diagnosis import ExplanationScope
 from gpuloom.engine.explanation.explain import explain
 from gpuloom.engine.explanation.text import tell_explanation
 from gpuloom.engine.explanation.values import Amount, CardVerdict, Explanation, NodeVerdict
+from gpuloom.engine.placement.placer import Placer
 from gpuloom.engine.request.demand import read_demand
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.card_table import NodeCards
@@ -91,6 +95,14 @@ def test_no_amount_is_named_that_the_card_does_not_have() -> None:
     explanation = ask(two_full_nodes(), pod(gpu=1, gpumem=60_000))
     assert remedies(explanation, "memory") == []
     assert explanation.notes == ("asks for 60,000 MiB of one card; the largest card that it accepts has 16,384",)
+
+
+def test_what_no_node_has_is_told_of_every_container() -> None:
+    asked = pod(container("first", gpu=1, gpumem=1000), container("second", gpu=3, gpumem=60_000))
+    assert ask(two_full_nodes(), asked).notes == (
+        "asks for 3 cards of one node; the largest node has 2",
+        "asks for 60,000 MiB of one card; the largest card that it accepts has 16,384",
+    )
 
 
 def test_the_pods_in_the_way_are_named() -> None:
@@ -290,6 +302,31 @@ def test_explaining_changes_nothing() -> None:
     ask(engine, pod(gpu=1, gpumem=8000))
     assert {one.uid: one.number for one in engine.cluster.ledger} == before
     assert engine.cluster.table.cards.used_memory_mib.tolist() == usage
+
+
+def test_nodes_that_did_not_change_are_not_tried_again_when_the_same_is_asked_again() -> None:
+    engine = Engine({f"n{at}": [card(f"GPU-{at}")] for at in range(5)})
+    asked = pod(container("one", gpu=1, gpumem=9000), container("two", gpu=1, gpumem=9000))
+    shallow = Depth(most_nodes=0, remedies=False)
+    ask(engine, asked, shallow)
+    engine.hold("n1", "GPU-1", memory_mib=1)
+    with patch.object(Placer, "place", autospec=True, side_effect=Placer.place) as place:
+        ask(engine, asked, shallow)
+    assert [len(call.args[1]) for call in place.call_args_list] == [1]
+
+
+def test_nodes_are_tried_few_at_a_time() -> None:
+    engine = Engine({f"n{at}": [card(f"GPU-{at}")] for at in range(BATCH_SIZE + 1)})
+    asked = pod(container("one", gpu=1, gpumem=9000), container("two", gpu=1, gpumem=9000))
+    steps = explain(
+        engine.pod_scheduler,
+        {"NVIDIA": read_demand(asked, NVIDIA, engine.options)},
+        ExplanationScope(tuple(engine.cluster.table.positions)),
+        Depth(most_nodes=0, remedies=False),
+    )
+    with patch.object(Placer, "place", autospec=True, side_effect=Placer.place) as place:
+        tries = [place.call_count for _ in steps]
+    assert max(after - before for before, after in pairwise(tries)) == 1
 
 
 def test_the_parts_of_a_score_add_up_to_it() -> None:

@@ -1,6 +1,7 @@
 """An explanation says what the decision did, and what it says would help does help: on clusters that nobody chose."""
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from builders import NVIDIA, Engine, card, container, pod
@@ -146,6 +147,73 @@ def test_so_much_more_memory_is_what_was_missing(engine: Engine, asked: Pod) -> 
             engine.cluster.register(node, NodeCards(tuple(cards)))
             assert (engine.decide(asked, node).node is not None) is fits
         engine.cluster.register(node, before)
+
+
+CARD = re.compile(r"c\d+-\d+")
+amounts = st.fixed_dictionaries(
+    {"gpu": st.integers(1, 2), "gpumem": st.sampled_from([500, 3000, 7000])},
+    optional={"gpucores": st.sampled_from([10, 60])},
+)
+
+
+@given(clusters(), st.one_of(pods(amounts), pods_with_init(amounts)))
+def test_so_much_more_memory_is_what_all_containers_miss(engine: Engine, asked: Pod) -> None:
+    for remedy in [one for one in ask(engine, asked).remedies if one.change == "memory"]:
+        for node in remedy.nodes:
+            everywhere = [one.id for one in registered(engine, node).cards]
+            named = {uuid for uuid in CARD.findall(remedy.text) if uuid in everywhere}
+            assert fits_with_free(engine, asked, node, named, remedy.amount)
+            assert not fits_with_free(engine, asked, node, everywhere, remedy.amount - 1)
+
+
+def registered(engine: Engine, node: str) -> NodeCards:
+    found = engine.cluster.table.registered(node)
+    assert found is not None
+    return found
+
+
+def fits_with_free(engine: Engine, asked: Pod, node: str, uuids: Iterable[str], more_mib: int) -> bool:
+    """Decide as if so much more memory of some cards were free; what else is held of them stays."""
+    fork = Engine({node: registered(engine, node).cards})
+    table = engine.cluster.table
+    for place, one in enumerate(registered(engine, node).cards):
+        row = table.rows_of(table.positions[node]).start + place
+        used_mib, slots = int(table.cards.used_memory_mib[row]), int(table.cards.used_slots[row])
+        less = min(more_mib, used_mib) if one.id in uuids else 0
+        if slots:
+            fork.hold(node, one.id, memory_mib=used_mib - less, cores=int(table.cards.used_cores[row]), slots=slots)
+    return fork.decide(asked).node is not None
+
+
+QUOTA = re.compile(r".* allowed(?: ([\d,]+) MiB more)?(?: and)?(?: (\d+) % more of the cores)?")
+
+
+@given(
+    clusters(),
+    st.one_of(pods(), pods_with_init(ask_for(st.integers(1, 2)))),
+    st.sampled_from([500, 4000, 9000]),
+    st.sampled_from([10, 60, 1000]),
+)
+def test_a_quota_has_to_allow_no_less_than_what_is_told(
+    engine: Engine, asked: Pod, memory_mib: int, cores: int
+) -> None:
+    apply_quota(engine, memory_mib, cores)
+    for remedy in [one for one in ask(engine, asked).remedies if one.change == "quota"]:
+        found = QUOTA.fullmatch(remedy.text)
+        assert found is not None
+        more_mib, more_cores = (int((one or "0").replace(",", "")) for one in found.groups())
+        node = remedy.nodes[0]
+        for less_mib, less_cores in ((0, 0), (1, 0), (0, 1)):
+            if more_mib >= less_mib and more_cores >= less_cores:
+                apply_quota(engine, memory_mib + more_mib - less_mib, cores + more_cores - less_cores)
+                assert (engine.decide(asked, node).node is not None) is (less_mib + less_cores == 0)
+        apply_quota(engine, memory_mib, cores)
+
+
+def apply_quota(engine: Engine, memory_mib: int, cores: int) -> None:
+    hard = {"limits.nvidia.com/gpumem": str(memory_mib), "limits.nvidia.com/gpucores": str(cores)}
+    quota = ResourceQuota(metadata=ObjectMeta(name="q", namespace="default"), spec=ResourceQuotaSpec(hard=dict(hard)))
+    engine.cluster.quotas.apply(quota)
 
 
 MOST_CARDS = re.compile(r"would fit on (\S+)(?: or (\d+) others?)? with (\d+) cards? at most(?: for container (\S+))?")

@@ -95,9 +95,9 @@ def test_of_very_many_cards_some_are_named_and_the_others_counted() -> None:
     assert told == ["fits if cards c0, c1, c2, c3, c4, c5, c6, c7 and 2 others of n1 were healthy"]
 
 
-def limit(engine: Engine, resource: str, amount: int) -> None:
+def limit(engine: Engine, resource: str, amount: int, *, name: str = "q") -> None:
     spec = ResourceQuotaSpec(hard={f"limits.nvidia.com/{resource}": str(amount)})
-    engine.cluster.quotas.apply(ResourceQuota(metadata=ObjectMeta(name="q", namespace="default"), spec=spec))
+    engine.cluster.quotas.apply(ResourceQuota(metadata=ObjectMeta(name=name, namespace="default"), spec=spec))
 
 
 def a_divided_card() -> Card:
@@ -138,6 +138,52 @@ def test_only_nodes_that_would_take_all_containers_count_for_a_quota() -> None:
         engine.hold(node, uuid, memory_mib=8000)
     (found,) = find(engine, pod(*(container(name, gpu=1, gpumem=6000) for name in "xy")), "quota")
     assert (found.nodes, found.node_count) == (("n1",), 1)
+
+
+def test_of_cards_of_which_less_is_asked_a_quota_has_to_allow_less() -> None:
+    engine = Engine({"n1": [card("a")], "n2": [card("b", model="NVIDIA L4", memory_mib=8000)]})
+    engine.hold("n1", "a", memory_mib=4000)
+    limit(engine, "gpumem", 1000)
+    told = texts(engine, pod(gpu=1, gpumem_percentage=50), "quota")
+    assert told == ["fits if the quota of namespace default allowed 3,000 MiB more"]
+
+
+def test_a_quota_has_to_allow_of_each_amount_what_is_missing_of_it() -> None:
+    engine = Engine({"n1": [card("a")]})
+    limit(engine, "gpumem", 5000)
+    limit(engine, "gpucores", 10, name="other")
+    asked = pod(
+        container("main", gpu=1, gpumem=4000, gpucores=10),
+        init=[container("first", gpu=1, gpumem=6000), container("second", gpu=1, gpumem=100, gpucores=30)],
+    )
+    told = texts(engine, asked, "quota")
+    assert told == ["fits if the quota of namespace default allowed 1,000 MiB more and 20 % more of the cores"]
+
+
+def test_room_on_one_card_is_missing_for_all_containers_together() -> None:
+    engine = Engine({"n1": [card("a")]})
+    engine.hold("n1", "a", memory_mib=10_384)
+    asked = pod(container("first", gpu=1, gpumem=5000), container("second", gpu=1, gpumem=5000))
+    assert texts(engine, asked, "memory") == ["fits if 4,000 MiB more were free on card a of n1"]
+
+
+def test_room_is_missing_for_a_later_container_too() -> None:
+    engine = Engine({"n1": [card("a"), card("b")]})
+    for uuid in "ab":
+        engine.hold("n1", uuid, memory_mib=6384)
+    asked = pod(container("first", gpu=1, gpumem=5000), container("second", gpu=1, gpumem=12_000))
+    assert texts(engine, asked, "memory") == ["fits if 2,000 MiB more were free on cards a and b of n1"]
+
+
+def test_a_share_more_is_no_help_to_a_container_that_wants_a_card_alone() -> None:
+    engine = Engine({"n1": [card("a"), card("b")]})
+    engine.hold("n1", "b", memory_mib=100)
+    told = texts(engine, want_whole_cards("first", "second"), "slots")
+    assert told == []
+
+
+def want_whole_cards(*names: str) -> Pod:
+    return pod(*(container(name, gpu=1, gpumem=1000, gpucores=100) for name in names))
 
 
 def test_divided_cards_that_serve_several_times_are_not_told_to_be_too_few() -> None:

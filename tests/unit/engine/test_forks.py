@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from builders import NVIDIA, card, pod
+from builders import NVIDIA, card, container, pod
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -140,6 +140,35 @@ def test_a_fork_of_one_node_has_that_node_alone_as_it_is(changes: list[Change], 
     assert {one.uid for one in alone.ledger} == held
     assert observe(alone)[:3] == observe(whole)[:3]
     assert alone.ledger.namespace_usage("default", "NVIDIA") == state.ledger.namespace_usage("default", "NVIDIA")
+
+
+TWO_CONTAINERS = read_demands(
+    pod(*(container(name, gpu=1, gpumem=6000) for name in ("one", "two"))), CATALOG, Options()
+)
+
+
+def decide_to_the_end(scheduler: PodScheduler) -> Any:
+    decision = scheduler.decide(TWO_CONTAINERS, (*NODES, "n4"), explain=True)
+    return decision.fitting.worst_first(), {name: one.text for name, one in decision.refusals.items()}
+
+
+@given(CHANGES, CHANGES, CHANGES)
+@settings(max_examples=60)
+def test_a_fork_knows_of_pods_of_several_containers_what_was_so_when_it_was_made(
+    earlier: list[Change], outside: list[Change], inside: list[Change]
+) -> None:
+    live = PodScheduler(a_state(), Options())
+    decide_to_the_end(live)
+    for change in earlier:
+        change(live.cluster_state)
+    fork, fresh = live.fork(), PodScheduler(live.cluster_state.fork(), Options())
+    for change in outside:
+        change(live.cluster_state)
+    decide_to_the_end(live)
+    for change in inside:
+        change(fork.cluster_state)
+        change(fresh.cluster_state)
+    assert decide_to_the_end(fork) == decide_to_the_end(fresh)
 
 
 ALL = Catalog(tuple(load_default_profiles()))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.filtering.compiled_profile import compile_profile
+from gpuloom.engine.filtering.fragmentation_ranks import FragmentationRanks
 from gpuloom.engine.scoring.fragmentation.pod_mix import ExpectedShape, PodMix
 from gpuloom.engine.state.outlook import HostCpu
 from gpuloom.wire.objects import Container, ObjectMeta, Pod, PodSpec, Resources
@@ -45,8 +46,8 @@ def asking(name: str, *, gpu: int = 1, gpumem: int = 5000, cpu: str = "4") -> Po
 
 def count_work(engine: Engine) -> tuple[int, int, int]:
     """Cards that were looked at, readings of many nodes, and nodes whose costs were worked out, so far."""
-    ranks = engine.vendor_scheduler.filter_cache.all()[-1].ranks_by_fragmentation
-    assert ranks is not None
+    ranks = engine.vendor_scheduler.filter_cache.all()[-1].ranks_of_all
+    assert isinstance(ranks, FragmentationRanks)
     return ranks.view.looks, ranks.view.readings, ranks.worked_out
 
 

@@ -134,8 +134,7 @@ class SchedulingAttempt:
 
     def search(self, names: NodeNames) -> Decision | None:
         """Answer by looking for the best nodes among the names; None where the names must be read for the answer."""
-        # The ranking is asked for later, when others may have changed the ranks.
-        ranks = self._rank().copy()
+        ranks = self._rank()
         decision = Decision(partial(self._rank_among, names, ranks, self.table.names), refusals=self._refusals)
         self._choose(decision, partial(find_best, names, self.table, ranks), partial(_exclude_from, ranks))
         return decision if decision.node is not None else None
@@ -188,12 +187,13 @@ class SchedulingAttempt:
     def _rank(self, known: Ints | None = None) -> Scores:
         """Return by position the ranks of nodes that may take the pod; of those that do, where the vendor scores.
 
+        They are as they are now, and may be changed.
+
         known  only these nodes need ranks, all if None
         """
         if self._is_decided_by_rank:
-            ranks = self._filter().ranks
+            ranks = self._filter().ranks.copy()
             if self.closed:
-                ranks = ranks.copy()
                 ranks[[self.table.positions.get(node, NO_NODE) for node in self.closed]] = UNFIT
             return ranks
         known = self._all_nodes() if known is None else known
@@ -277,14 +277,15 @@ class SchedulingAttempt:
 
     def _explain(self, decision: Decision, candidates: Candidates) -> None:
         """Tell of every candidate that does not fit why."""
-        for _ in decision.complete():
-            pass
         known = candidates.known
         if self._is_decided_by_rank:
             refused = self._filter().ranks[known] == UNFIT
         else:
-            refused = self._refused_by_rules(known)
-            self._note_refusing(decision, known, self._recall_placements())
+            refused, placements = self._refused_by_rules(known), self._recall_placements()
+            asked = known[~(refused | self._is_closed(known))]
+            self._place_on_untried(placements, asked)
+            decision.fitting.exclude(self._note_refusing(decision, asked, placements))
+            decision.rest = None
         decision.refusals.update(self._refuse(known[refused], candidates.unknown))
         decision.refusals.update(self._refuse_closed(known))
 

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
+from gpuloom.engine.bounded import LruCache
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.imagined import away, imagine_placed
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
@@ -16,7 +17,6 @@ from gpuloom.engine.placement.placement_cache import DemandClass
 from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.ledger import Reservation
-from gpuloom.engine.state.lru_cache import LruCache
 from gpuloom.engine.state.nominations import Nomination
 from gpuloom.model.refusal import Refusal
 from gpuloom.model.request_columns import UNBOUNDED

@@ -1,7 +1,8 @@
 """Decisions with respect for nominations (:mod:`gpuloom.engine.state.nominations`).
 
 Nodes with a nomination are few. A pod is decided about as always, from what is remembered; only when that gives it such
-a node, the node is asked again on a fork in which the nominated pods are placed (``kept_nodes``).
+a node, the node is asked again on a fork in which the nominated pods are placed (``kept_nodes``). So a node that would
+not take a pod anyway says why, whoever waits there.
 """
 
 from collections.abc import Sequence
@@ -57,10 +58,9 @@ class NominationScheduler:
 
         Raises what :meth:`PodScheduler.decide` raises.
         """
-        kept = self._find_kept(demands, priority, node)
-        if node in kept:
-            return kept[node].decide(demands, demand_class_of(demands))
-        return self.pod_scheduler.decide(demands, (node,))
+        decision = self.pod_scheduler.decide(demands, (node,))
+        kept = {} if decision.node is None else self._find_kept(demands, priority, node)
+        return kept[node].decide(demands, demand_class_of(demands)) if kept else decision
 
     def takes(self, demands: Demands, node: str, priority: int) -> bool:
         """Tell whether a node takes a pod as it is now; of pods that ask alike it is asked once.
@@ -68,9 +68,11 @@ class NominationScheduler:
         Raises what :meth:`PodScheduler.decide` raises.
         """
         kept, asked = self._find_kept(demands, priority, node).get(node), demand_class_of(demands)
-        if kept is None:
-            return self.pod_scheduler.takes(demands, node)
-        return kept.find_refusal(asked) is None and kept.decide(demands, asked).node is not None
+        if kept is not None and kept.find_refusal(asked) is not None:
+            return False
+        return self.pod_scheduler.takes(demands, node) and (
+            kept is None or kept.decide(demands, asked).node is not None
+        )
 
     def keeps_room(self, demands: Demands, node: str, priority: int) -> bool:
         """Tell whether nothing but others who wait there for their room keeps a pod from a node."""

@@ -17,6 +17,7 @@ from gpuloom.engine.decision.shared_quotas import share_headrooms
 from gpuloom.engine.decision.vendor_intersection import TOO_FEW, VendorIntersection
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.filtering.compiled_profile import CompiledProfile, compile_profile
+from gpuloom.engine.placement.placement_cache import PlacementCaches
 from gpuloom.engine.request.demand import ContainerType, Demand, Demands
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.scoring.ranking import Ranking
@@ -37,15 +38,22 @@ class PodScheduler:
     cluster_state: ClusterState
     options: Options
     _compiled: dict[str, CompiledProfile] = field(default_factory=dict)
+    _placed: Mapping[str, PlacementCaches] = field(default_factory=dict)
 
     @cached_property
     def by_vendor(self) -> Mapping[str, VendorScheduler]:
         """What decides over the cards of each vendor, made when it is first asked for: forks ask few."""
-        return _VendorSchedulers(self.cluster_state, self.options, self._compiled)
+        return _VendorSchedulers(self.cluster_state, self.options, self._compiled, self._placed)
 
     def fork(self, nodes: Collection[str] | None = None) -> "PodScheduler":
-        """Return one that decides in the same way over a fork of the cluster; see :meth:`ClusterState.fork`."""
-        return PodScheduler(self.cluster_state.fork(nodes), self.options, self._compiled)
+        """Return one that decides in the same way over a fork of the cluster; see :meth:`ClusterState.fork`.
+
+        Of all nodes it knows, too, which took pods of several containers.
+        """
+        fork = PodScheduler(self.cluster_state.fork(nodes), self.options, self._compiled)
+        if nodes is None:
+            fork._placed = {word: one.placement_caches.fork(one.state.table) for word, one in self.by_vendor.items()}
+        return fork
 
     def prepare(self) -> None:
         """Do what the first decision after very many changes would have to wait for."""
@@ -75,6 +83,13 @@ class PodScheduler:
         else:
             decision = self._join(demands, headrooms).answer(names, explain=explain)
         return self._complete(decision, demands, headrooms)
+
+    def decide_in_steps(
+        self, demands: Demands, names: Sequence[str], headrooms: Mapping[str, Headroom] | None = None
+    ) -> Generator[None, None, Decision]:
+        """Find out in steps what :meth:`decide` does with ``explain``, as of the last of them."""
+        yield from self.place_ahead(demands, headrooms)
+        return self.decide(demands, names, explain=True, headrooms=headrooms)
 
     def decide_among(
         self,
@@ -184,9 +199,9 @@ class PodScheduler:
             taking = names if taking is None else taking & names
         return taking or frozenset()
 
-    def place_ahead(self, demands: Demands) -> Iterator[None]:
+    def place_ahead(self, demands: Demands, headrooms: Mapping[str, Headroom] | None = None) -> Iterator[None]:
         """Try nodes ahead of a question, a few of them between two steps; see :meth:`VendorScheduler.place_ahead`."""
-        headrooms = self._share(demands)
+        headrooms = self._share(demands, headrooms)
         for word, demand in demands.items():
             yield from self.by_vendor[word].place_ahead(demand, headrooms.get(word))
 
@@ -252,12 +267,20 @@ class PodScheduler:
 
 
 class _VendorSchedulers(dict[str, VendorScheduler]):
-    def __init__(self, cluster_state: ClusterState, options: Options, compiled: dict[str, CompiledProfile]) -> None:
+    def __init__(
+        self,
+        cluster_state: ClusterState,
+        options: Options,
+        compiled: dict[str, CompiledProfile],
+        placed: Mapping[str, PlacementCaches],
+    ) -> None:
         super().__init__()
-        self._state, self._options, self._compiled = cluster_state, options, compiled
+        self._state, self._options, self._compiled, self._placed = cluster_state, options, compiled, placed
 
     def __missing__(self, word: str) -> VendorScheduler:
         if word not in self._compiled:
             self._compiled[word] = compile_profile(self._state.catalog[word], self._options)
         made = self[word] = VendorScheduler(self._state[word], self._compiled[word], self._options)
+        if word in self._placed:
+            made.placement_caches = self._placed[word]
         return made

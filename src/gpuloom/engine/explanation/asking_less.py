@@ -67,10 +67,7 @@ def try_asking(question: Question, trials: Iterable[tuple[Mapping[int, Request],
     """Ask for room with other requests, which are told in words, and say of the first that find some where."""
     for requests, words in trials:
         demand = question.demand.with_requests(requests)
-        # Pods of several containers are tried node by node, which would take too long in one step.
-        yield from question.scheduler.place_ahead(demand, question.headroom)
-        yield
-        decision = question.decide(demand, question.headroom)
+        decision = yield from question.decide(demand, question.headroom)
         if decision.node is not None:
             return (suggest("requests", decision.node, (yield from count_fitting(decision)), f"with {words}"),)
     return ()

@@ -5,7 +5,6 @@ less. The search is bounded, so what it does not find may exist all the same.
 """
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -14,7 +13,15 @@ from gpuloom.engine.explanation.asking_less import find_less
 from gpuloom.engine.explanation.cores import asked_in_per_cent
 from gpuloom.engine.explanation.counting import tell_count
 from gpuloom.engine.explanation.fewer_cards import find_fewer_cards
-from gpuloom.engine.explanation.node_fork import Question, Steps, fork_node
+from gpuloom.engine.explanation.gaps import (
+    TRIES_PER_CHECK,
+    Change,
+    Gap,
+    find_gaps,
+    fits_once_changed,
+    only_blocked,
+)
+from gpuloom.engine.explanation.node_fork import Question, Steps
 from gpuloom.engine.explanation.pod_remedies import find_annotations, find_quota
 from gpuloom.engine.explanation.removals import find_removals
 from gpuloom.engine.explanation.rule_matrix import NamedRule, RuleMatrix
@@ -22,7 +29,6 @@ from gpuloom.engine.explanation.values import Remedy
 from gpuloom.engine.filtering.rules import NeededChange
 from gpuloom.model.cards import Cards, Ints
 
-_TRIES_PER_CHECK = 2
 _MOST_CARDS = 8
 """So many cards are named."""
 _ACCOUNTED = "{} were not closed by a pod of which nobody can read what it holds"
@@ -43,36 +49,8 @@ def find_remedies(question: Question) -> Steps:
     return tuple(found)
 
 
-def _only_blocked(question: Question, check: NamedRule) -> Ints:
-    """Return the rows of cards that this check alone rejects, on nodes where that is what is missing."""
-    matrix = question.matrix
-    only = matrix.bits == check.bit
-    if check.rule.change is NeededChange.HEALTHY:
-        # No repair helps a card of which pods hold what cannot be.
-        only[matrix.table.find_faulty()] = False
-    helped = matrix.count(only) >= question.missing
-    return np.flatnonzero(only & helped[matrix.cards.node])
-
-
-@dataclass(frozen=True, slots=True)
-class _Gap:
-    """What is missing on one node: so much on each of so many cards.
-
-    rows   of the cards in question, best first: at least so many
-    alike  equal for nodes that are told together
-    """
-
-    node: str
-    amount: int
-    cards: int
-    rows: Sequence[int]
-    alike: tuple[int, ...]
-
-
-_Helped = tuple[_Gap, Sequence[int]]
+_Helped = tuple[Gap, Sequence[int]]
 """A gap, and the rows of the cards on which the pod fits without it, as tried."""
-_Change = Callable[[Cards, Ints, int], None]
-"""Changes some rows of a copy of a node; the number is how much was missing."""
 
 
 def _more(
@@ -83,23 +61,26 @@ def _more(
     total: str,
     amount: str,
     asked: str = "",
-    tell: Callable[[RuleMatrix, _Gap], int] = lambda _matrix, gap: gap.amount,
+    tell: Callable[[RuleMatrix, Gap], int] = lambda _matrix, gap: gap.amount,
 ) -> Steps:
     """Look for how much more of a card would have to be free; columns by their names.
 
     amount  how much that is, in words; ``tell`` says it in their unit
     asked   what is asked for; where there is no such column it is one
     """
-    matrix, rows = question.matrix, _only_blocked(question, check)
+    matrix = question.matrix
     in_use, there_is = getattr(matrix.cards, used), getattr(matrix.cards, total)
-    wanted = np.broadcast_to(getattr(matrix.required, asked) if asked else 1, in_use.shape)
-    rows = rows[wanted[rows] <= there_is[rows]]
 
     def free(cards: Cards, changed: Ints, more: int) -> None:
         held = getattr(cards, used)
         held[changed] = np.maximum(held[changed] - more, 0)
 
-    helped = yield from _try_out(question, _smallest_gaps(question, rows, (wanted - there_is + in_use)[rows]), free)
+    lacking = [
+        np.broadcast_to(getattr(required, asked) if asked else 1, in_use.shape) - there_is + in_use
+        for required in question.requirements()
+    ]
+    gaps = yield from find_gaps(question, check, lacking, in_use, free)
+    helped = yield from _try_out(question, gaps, free)
     if not helped:
         return ()
     gap, few = helped[0]
@@ -109,34 +90,18 @@ def _more(
     return (_suggest(matrix, check, helped, words, gap.amount, model),)
 
 
-def _smallest_gaps(question: Question, rows: Ints, gaps: Ints) -> list[_Gap]:
-    """Work out on a few nodes what is missing at least, on the nearest ones."""
-    cards, missing, names = question.matrix.cards, question.missing, question.matrix.table.names
-    # Some rows were left out because nothing would make room on them: enough must be there still.
-    last = question.matrix.find_last(rows, gaps, missing)
-    nodes = cards.node[rows]
-    order = np.lexsort((nodes[last], missing[nodes[last]], gaps[last]))[:_TRIES_PER_CHECK]
-    found = []
-    for at in last[order].tolist():
-        node, amount, kind = int(nodes[at]), int(gaps[at]), int(cards.kind[rows[at]])
-        near = np.flatnonzero((nodes == node) & (gaps <= amount))
-        best, few = rows[near[np.argsort(gaps[near], kind="stable")]].tolist(), int(missing[node])
-        found.append(_Gap(names[node], amount, few, best, alike=(amount, few, kind)))
-    return found
-
-
-def _tell_cores(matrix: RuleMatrix, gap: _Gap) -> int:
+def _tell_cores(matrix: RuleMatrix, gap: Gap) -> int:
     total = matrix.cards.total_cores[[gap.rows[gap.cards - 1]]]
     return int(asked_in_per_cent(matrix.profile, np.array([gap.amount]), total)[0])
 
 
 def _set(question: Question, check: NamedRule, *, column: str, value: int, words: str) -> Steps:
     """Look for cards that would do if they were otherwise; nothing is told of other nodes than the first."""
-    rows = _only_blocked(question, check)
+    rows = only_blocked(question, check)
     nodes, names = question.matrix.cards.node[rows], question.matrix.table.names
     gaps = (
-        _Gap(names[node], 0, int(question.missing[node]), rows[nodes == node].tolist(), alike=(node,))
-        for node in list(dict.fromkeys(nodes.tolist()))[:_TRIES_PER_CHECK]
+        Gap(names[node], 0, int(question.missing[node]), rows[nodes == node].tolist(), alike=(node,))
+        for node in list(dict.fromkeys(nodes.tolist()))[:TRIES_PER_CHECK]
     )
 
     def mend(cards: Cards, changed: Ints, _amount: int) -> None:
@@ -156,7 +121,7 @@ def _suggest(
     return Remedy(change=check.name, text=text, amount=amount, model=model, nodes=nodes, node_count=len(nodes))
 
 
-def _try_out(question: Question, gaps: Iterable[_Gap], change: _Change) -> Generator[None, None, Sequence[_Helped]]:
+def _try_out(question: Question, gaps: Iterable[Gap], change: Change) -> Generator[None, None, Sequence[_Helped]]:
     """Return the first node where a change helps, and those after it that need as much, so that they can be named."""
     helped: list[_Helped] = []
     for gap in gaps:
@@ -167,16 +132,12 @@ def _try_out(question: Question, gaps: Iterable[_Gap], change: _Change) -> Gener
     return helped
 
 
-def _find_few(question: Question, gap: _Gap, change: _Change) -> Generator[None, None, Sequence[int]]:
+def _find_few(question: Question, gap: Gap, change: Change) -> Generator[None, None, Sequence[int]]:
     """Return few cards of which a change lets the pod fit, none where not even of all; a trial between two steps."""
-    table, rows = question.matrix.table, gap.rows
-    first = table.rows_of(table.positions[gap.node]).start
+    rows = gap.rows
 
     def helps(tried: Sequence[int]) -> bool:
-        # Where a node is alone its rows are the first.
-        imagined = fork_node(question.scheduler, gap.node, question.headroom)
-        change(imagined.state.table.cards, np.array(tried) - first, gap.amount)
-        return imagined.fits(question.demand)
+        return fits_once_changed(question, gap.node, change, tried, gap.amount)
 
     yield
     if helps(rows[: gap.cards]):

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from heapq import nsmallest
 
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
@@ -12,11 +13,11 @@ from gpuloom.engine.explanation.cores import share_in_per_cent
 from gpuloom.engine.explanation.depth import Depth
 from gpuloom.engine.explanation.details import detail_node
 from gpuloom.engine.explanation.headline import tell_asks, tell_outlook
-from gpuloom.engine.explanation.limits import tell_limits
+from gpuloom.engine.explanation.limits import find_limits
 from gpuloom.engine.explanation.node_fork import Question
 from gpuloom.engine.explanation.rule_matrix import RuleMatrix, make_rule_matrix
 from gpuloom.engine.explanation.several import NOT_TOGETHER, tell_vendor_alone, tell_vendor_held
-from gpuloom.engine.explanation.summing import count_reasons, group_nodes, group_refusals
+from gpuloom.engine.explanation.summing import count_in_steps, group_nodes, group_refusals
 from gpuloom.engine.explanation.unfit_container import find_unfit_container
 from gpuloom.engine.explanation.values import (
     Explanation,
@@ -104,14 +105,18 @@ class Diagnosis:
         absent = {name: self.scope.tell_absence(name, profile) for name in self.scope.names if name not in there}
         return {**{name: text for name, text in absent.items() if text}, **self.scope.barred}
 
-    def sum_up(self, causes: Mapping[str, str], depth: Depth) -> Explanation:
-        """Tell of the cluster as a whole."""
-        refusals = self.answer.refusals
-        ranking = self.answer.fitting.worst_first()[::-1]
-        names = self.scope.names
+    def sum_up(self, causes: Mapping[str, str], depth: Depth) -> Generator[None, None, Explanation]:
+        """Tell in steps of the cluster as a whole."""
+        refusals, ranking, names = self.answer.refusals, self.answer.fitting, self.scope.names
         is_home_there = self.own is not None and self.node in names
-        is_home_fitting = is_home_there and self.node not in {*refusals, *self.scope.barred}
-        fitting = len(ranking) + (1 if is_home_fitting else 0)
+        is_home_fitting = is_home_there and not (self.node in refusals or self.node in self.scope.barred)
+        reasons = yield from count_in_steps(refusals.values())
+        yield
+        refused = group_refusals(refusals, causes, depth.most_names)
+        yield
+        groups = yield from group_nodes(self.matrix.table, names, refusals, self.scope.barred, depth.most_names)
+        best = ranking.best_first(depth.most_names)
+        yield
         return Explanation(
             pod=PodName(namespace=self.demand.namespace, name=self.demand.name),
             outcome=self.outcome,
@@ -124,11 +129,11 @@ class Diagnosis:
             held=self._held(),
             policy=self._policy(),
             candidates=len(names),
-            fitting=fitting,
-            ranking=tuple(Ranked(node=node, score=round(score, 4)) for node, score in ranking[: depth.most_names]),
-            reasons=count_reasons(refusals.values()),
-            refused=group_refusals(refusals, causes, depth.most_names),
-            groups=group_nodes(self.matrix.table, names, refusals, self.scope.barred, depth.most_names),
+            fitting=len(ranking) + (1 if is_home_fitting else 0),
+            ranking=tuple(Ranked(node=node, score=round(score, 4)) for node, score in best),
+            reasons=reasons,
+            refused=refused,
+            groups=groups,
             notes=tuple(self._notes()),
             vendors=tuple(self._vendors()),
         )
@@ -139,18 +144,20 @@ class Diagnosis:
             return [name for name in self.scope.names if name in depth.nodes]
         first = [self.node] if self.node else []
         helped = [name for remedy in remedies for name in remedy.nodes]
-        best = [node for node, _ in self.answer.fitting.worst_first()[::-1][: depth.most_nodes]]
-        fitting, table = self.matrix.fitting(), self.matrix.table
-        cards = {name: int(fitting[position]) for name, position in table.positions.items()}
-        nearest = sorted(self.scope.names, key=lambda name: (-cards.get(name, -1), name))
+        best = [node for node, _ in self.answer.fitting.best_first(depth.most_nodes)]
+        fitting, table = self.matrix.fitting().tolist(), self.matrix.table
+        cards = {name: fitting[position] for name, position in table.positions.items()}
+        nearest = nsmallest(depth.most_nodes, self.scope.names, key=lambda name: (-cards.get(name, -1), name))
         return list(dict.fromkeys([*first, *best, *helped, *nearest]))[: depth.most_nodes]
 
-    def detail(self, name: str, causes: Mapping[str, str]) -> NodeVerdict:
-        """Tell all about one node; of several containers, about the one that does not fit."""
+    def detail(self, name: str, causes: Mapping[str, str]) -> Generator[None, None, NodeVerdict]:
+        """Tell in steps all about one node; of several containers, about the one that does not fit."""
         matrix = self.matrix
         is_refused = name in self.answer.refusals and name in matrix.table.positions
         if is_refused and len(self.demand.requests) > 1:
-            matrix = find_unfit_container(self.scheduler, name, self.demand, self.headroom) or matrix
+            found = yield from find_unfit_container(self.scheduler, name, self.demand, self.headroom)
+            matrix = found or matrix
+            yield
         why = (causes[name],) if name in causes else ()
         chosen = self.shares if name == self.node else ()
         refusal = self.answer.refusals.get(name)
@@ -196,7 +203,7 @@ class Diagnosis:
     def _notes(self) -> Iterator[str]:
         """Say what no change of the cluster's use would mend, and that vendors agree on no node."""
         if self.outcome == "does not fit":
-            yield from tell_limits(self.matrix, self.scope.barred)
+            yield from find_limits(self.scheduler, self.demand, self.scope.barred)
             if len(self.alone) > 1 and all(len(one.fitting) for one in self.alone.values()):
                 yield NOT_TOGETHER
 
@@ -225,22 +232,25 @@ def diagnose(
         # It is not ranked, and only says why it would not take the pod.
         left_out.add(own.node)
     names = [name for name in scope.names if name not in left_out]
+    headrooms = {word: fork.by_vendor[word].headroom(demand) for word, demand in demands.items()}
     yield
-    together = yield from _decide(fork, demands, names)
+    # The fork knows what nodes answer here, and so does the fork of the next explanation of such a pod.
+    yield from pod_scheduler.place_ahead(demands, headrooms)
+    together = yield from fork.decide_in_steps(demands, names, headrooms)
     alone = {first: together} if own is None else {}
     node, shares, refusals = together.node or "", together.shares, together.refusals
-    headrooms = share_headrooms(demands, {}, fork.by_vendor, cluster.quotas)
+    left = share_headrooms(demands, headrooms, fork.by_vendor, cluster.quotas)
+    yield
     if own is not None:
         node, shares = own.node, own.shares
         if node in scope.names:
-            refusals.update((yield from _decide(fork, demands, [node])).refusals)
+            refusals.update(fork.decide(demands, [node], explain=True, headrooms=headrooms).refusals)
     elif len(demands) > 1:
         for word in sorted(demands):
-            alone[word] = yield from _decide(fork, {word: demands[word]}, names, headrooms)
+            alone[word] = yield from fork.decide_in_steps({word: demands[word]}, names, left)
+            yield
     told = min(alone, key=lambda word: (len(alone[word].fitting), word), default=first)
-    scheduler, demand = fork.by_vendor[told], demands[told]
-    headroom = headrooms.get(told, scheduler.headroom(demand))
-    yield
+    scheduler, demand, headroom = fork.by_vendor[told], demands[told], left[told]
     return Diagnosis(
         scope=scope,
         cluster=cluster,
@@ -255,12 +265,3 @@ def diagnose(
         shares=shares.get(told, ()),
         matrix=make_rule_matrix(scheduler, scheduler.state.table, demand, demand.placed_first, headroom),
     )
-
-
-def _decide(
-    scheduler: PodScheduler, demands: Demands, names: Sequence[str], headrooms: Mapping[str, Headroom] | None = None
-) -> Generator[None, None, Decision]:
-    decision = scheduler.decide(demands, names, explain=True, headrooms=headrooms)
-    yield from decision.complete()
-    yield
-    return decision

@@ -23,12 +23,12 @@ def explain(
     diagnosis = yield from diagnose(pod_scheduler, demands, scope)
     yield
     causes = diagnosis.causes()
-    summary = diagnosis.sum_up(causes, depth)
+    summary = yield from diagnosis.sum_up(causes, depth)
     yield
     question = diagnosis.question() if depth.remedies else None
     remedies = () if question is None else (yield from find_remedies(question))
     details: list[NodeVerdict] = []
     for name in diagnosis.choose_nodes(depth, remedies):
         yield
-        details.append(diagnosis.detail(name, causes))
+        details.append((yield from diagnosis.detail(name, causes)))
     return msgspec.structs.replace(summary, remedies=remedies, nodes=tuple(details))

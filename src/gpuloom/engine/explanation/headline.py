@@ -3,7 +3,6 @@
 from gpuloom.engine.explanation.cores import count_asked, unit_of_cores
 from gpuloom.engine.explanation.values import ContainerRequest
 from gpuloom.engine.request.demand import ContainerDemand, Demand, PlacementPreferences
-from gpuloom.engine.scoring.fragmentation_policy import FragmentationPolicy
 from gpuloom.engine.scoring.ranking import Ranking
 from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
 from gpuloom.vendors.profile import Profile
@@ -19,23 +18,14 @@ def tell_outlook(best: str | None, ranking: Ranking, candidates: int, preference
         return f"fits on the only node, {best}"
     if fitting == 1:
         return f"fits on 1 of {nodes}: {best}"
-    if isinstance(preferences.node_policy, FragmentationPolicy):
-        return f"fits on {fitting:,} of {nodes}; {tell_stranding(best, ranking)} ({preferences.node_word})"
-    superlative = preferences.node_policy.best
-    return f"fits on {fitting:,} of {nodes}; {best} is the {superlative} of them ({preferences.node_word})"
+    (_, first), (_, second) = ranking.best_first(2)
+    why = preferences.node_policy.tell_best(best, first, second)
+    return f"fits on {fitting:,} of {nodes}; {why} ({preferences.node_word})"
 
 
 def tell_nowhere(candidates: int) -> str:
     """Say that a pod fits on none of so many nodes."""
     return "does not fit on the only node" if candidates == 1 else f"fits on none of {candidates:,} nodes"
-
-
-def tell_stranding(best: str, ranking: Ranking) -> str:
-    """Say why the policy ``fragmentation`` takes a node rather than the next."""
-    (_, first), (_, second) = ranking.best_first(2)
-    if first == second:
-        return f"on {best}, the first named, as little is stranded as on the next"
-    return f"on {best} {first - second:.2f} cards less are stranded than on the next"
 
 
 def tell_asks(demand: Demand, profile: Profile) -> list[ContainerRequest]:

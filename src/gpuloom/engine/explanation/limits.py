@@ -12,16 +12,19 @@ from gpuloom.model.request_columns import UNBOUNDED
 
 
 def find_limits(scheduler: VendorScheduler, demand: Demand, barred: Collection[str]) -> Iterator[str]:
-    """Say it of a pod that fits nowhere; only rules are asked that usage does not change, which is soon done."""
-    table, request = scheduler.state.table, demand.placed_first
-    return tell_limits(make_rule_matrix(scheduler, table, demand, request, UNBOUNDED, of_registration=True), barred)
-
-
-def tell_limits(matrix: RuleMatrix, barred: Collection[str]) -> Iterator[str]:
-    """Say that all nodes have too few cards, or all cards that the pod accepts too little memory.
+    """Say it of a pod that fits nowhere; only rules are asked that usage does not change, which is soon done.
 
     barred  nodes that are closed to the pod for other reasons: they count only where there are no others
     """
+    table, asked = scheduler.state.table, dict.fromkeys(demand.requests.values())
+    matrices = (
+        make_rule_matrix(scheduler, table, demand, request, UNBOUNDED, of_registration=True) for request in asked
+    )
+    yield from dict.fromkeys(told for matrix in matrices for told in _tell_limits(matrix, barred))
+
+
+def _tell_limits(matrix: RuleMatrix, barred: Collection[str]) -> Iterator[str]:
+    """Say that all nodes have too few cards, or all cards that the pod accepts too little memory."""
     mine = matrix.bits >= 0
     if not mine.any():
         return

@@ -9,10 +9,12 @@ from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.vendor_scheduler import VendorScheduler
 from gpuloom.engine.explanation.rule_matrix import RuleMatrix
 from gpuloom.engine.explanation.values import Remedy
+from gpuloom.engine.filtering.equivalence_class import classify
+from gpuloom.engine.filtering.per_card_request import make_request_columns
 from gpuloom.engine.request.demand import Demand
 from gpuloom.engine.state.vendor_state import VendorState
 from gpuloom.model.cards import Ints
-from gpuloom.model.request_columns import Headroom
+from gpuloom.model.request_columns import Headroom, RequestColumns
 from gpuloom.wire.objects import Pod
 
 
@@ -79,7 +81,15 @@ class Question:
         """How many more cards must do at least for the container that is placed first, by position of the node."""
         return np.maximum(self.matrix.needs() - self.matrix.fitting(), 1)
 
-    def decide(self, demand: Demand, headroom: Headroom) -> Decision:
-        """Ask for room on any of the nodes, of the cluster as it is."""
+    def requirements(self) -> list[RequestColumns]:
+        """Return what each container asks of the cards, in order of placing."""
+        table, compiled, asked = self.scheduler.state.table, self.scheduler.compiled, self.demand.requests.values()
+        classes = [classify(compiled, self.demand, request, self.headroom) for request in asked]
+        return [make_request_columns(compiled, table, one) for one in classes]
+
+    def decide(self, demand: Demand, headroom: Headroom) -> Generator[None, None, Decision]:
+        """Ask in steps for room on any of the nodes, of the cluster as it is."""
+        yield from self.scheduler.place_ahead(demand, headroom)
+        yield
         names = tuple(name for name in self.scheduler.state.table.positions if name in self.nodes)
         return self.scheduler.decide(demand, self.scheduler.look_up(names), headroom=headroom)

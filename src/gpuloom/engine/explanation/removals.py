@@ -21,6 +21,7 @@ _MOST_SETS = 3
 def find_removals(question: Question) -> Steps:
     """Look for few pods without which the pod would fit, on the nodes that are nearest to it."""
     found: list[Remedy] = []
+    yield
     for name in _nearest_nodes(question):
         yield
         node = fork_node(question.scheduler, name, question.headroom)

@@ -60,13 +60,13 @@ class RuleMatrix:
         rejected = (self.bits < 0) | ((self.bits & lasting) != 0)
         return ~rejected & (self.required.memory_mib <= self.cards.total_memory_mib)
 
-    def needs(self) -> Ints:
-        """Count the cards that must do at least, by position of the node.
+    def needs(self, wanted: int = 0) -> Ints:
+        """Count the cards that must do at least, by position of the node, where so many are wanted if not as asked.
 
         One is enough where any is divided: it may serve a container several times.
         """
         divided = self.count(self.cards.division != UNDIVIDED) > 0
-        return np.where(divided, 1, self.request.cards)
+        return np.where(divided, 1, wanted or self.request.cards)
 
     def only(self, nodes: Collection[str]) -> "RuleMatrix":
         """Return the same where cards of other nodes count for nothing."""

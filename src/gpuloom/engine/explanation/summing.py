@@ -1,7 +1,7 @@
 """A large cluster in few lines: by reason, by what nodes say, by groups of like nodes."""
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from heapq import nsmallest
 
 from gpuloom.engine.explanation.values import HostReason, NodeGroup, ReasonCount, RefusedNodes
@@ -48,11 +48,12 @@ def group_refusals(
 
 def group_nodes(
     table: CardTable, names: Iterable[str], refusals: Mapping[str, Refusal], barred: Mapping[str, str], most_names: int
-) -> tuple[NodeGroup, ...]:
-    """Put together the nodes that have the same cards."""
+) -> Generator[None, None, tuple[NodeGroup, ...]]:
+    """Put together in steps the nodes that have the same cards."""
     members: dict[tuple[int, ...], list[str]] = {}
-    for name in names:
-        members.setdefault(_signature(table, name), []).append(name)
+    for name, kinds in _list_kinds(table, names):
+        members.setdefault(kinds, []).append(name)
+    yield
     groups = []
     for kinds, nodes in members.items():
         refused = [refusals[node] for node in nodes if node in refusals]
@@ -62,7 +63,7 @@ def group_nodes(
                 name=_name(table, kinds),
                 nodes=len(nodes),
                 fitting=len(nodes) - len(refused) - bars.total(),
-                reasons=count_reasons(refused),
+                reasons=(yield from count_in_steps(refused)),
                 barred=tuple(HostReason(text=text, nodes=count) for text, count in bars.most_common()),
                 names=tuple(nsmallest(most_names, nodes)),
             )
@@ -70,9 +71,16 @@ def group_nodes(
     return tuple(sorted(groups, key=lambda group: (-group.fitting, -group.nodes, group.name)))
 
 
-def _signature(table: CardTable, name: str) -> tuple[int, ...]:
-    position = table.positions.get(name, NO_NODE)
-    return tuple(sorted(table.cards.kind[table.rows_of(position)].tolist())) if position != NO_NODE else ()
+def _list_kinds(table: CardTable, names: Iterable[str]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Give each node with the kinds of its cards, in order of the kinds."""
+    kinds, starts, ends = table.cards.kind.tolist(), table.starts.tolist(), table.ends.tolist()
+    in_order: dict[tuple[int, ...], tuple[int, ...]] = {(): ()}
+    for name in names:
+        position = table.positions.get(name, NO_NODE)
+        of_node = tuple(kinds[starts[position] : ends[position]]) if position != NO_NODE else ()
+        if of_node not in in_order:
+            in_order[of_node] = tuple(sorted(of_node))
+        yield name, in_order[of_node]
 
 
 def _name(table: CardTable, kinds: tuple[int, ...]) -> str:

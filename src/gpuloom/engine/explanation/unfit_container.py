@@ -1,6 +1,6 @@
 """Which of several containers does not fit on a node, and the cards as those that are placed before it leave them."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,8 +21,8 @@ from gpuloom.model.uuids import card_id
 
 def find_unfit_container(
     scheduler: VendorScheduler, name: str, demand: Demand, headroom: Headroom
-) -> RuleMatrix | None:
-    """Find the first container that does not fit on a node beside those placed before it, and its view of the cards.
+) -> Generator[None, None, RuleMatrix | None]:
+    """Find in steps the first container that does not fit on a node beside those before it, and its view of the cards.
 
     None where every container fits. Only of use where several containers ask for cards.
     """
@@ -32,6 +32,7 @@ def find_unfit_container(
     for container_index, request in demand.requests.items():
         requests[container_index] = request
         decision = node.decide(demand.with_requests(requests))
+        yield
         if decision.node is None:
             return _look_from(node, demand, container_index, before)
         before = decision

@@ -45,7 +45,7 @@ class Candidates:
         return len(self.known) + len(self.unknown)
 
     def rank(self, table: CardTable, ranks: Scores, policy: NodePolicy, names: Sequence[str] | None = None) -> Ranking:
-        """Rank the nodes by the ranks that all nodes have, or had when they were worked out.
+        """Rank the nodes by the ranks that all nodes have, or had when they were worked out; nobody else changes these.
 
         names  of all nodes by position, as they were then if not as they are
         """
@@ -55,9 +55,7 @@ class Candidates:
         if len(ranks) != len(table.names):
             # A node that came later has no rank.
             known = where = known[known < len(ranks)]
-        # A slice is a view: the ranks as they are now must outlast later changes.
-        found = ranks[where].copy() if isinstance(where, slice) else ranks[where]
-        return Ranking(table.names, known, found, candidates=len(self), policy=policy)
+        return Ranking(table.names, known, ranks[where], candidates=len(self), policy=policy)
 
     def _rank_as_before(
         self, names: Sequence[str], ranks: Scores, policy: NodePolicy, before: Sequence[str]

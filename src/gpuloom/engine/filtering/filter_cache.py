@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from gpuloom.engine.bounded import LruCache
 from gpuloom.engine.filtering.card_only_results import CardOnlyResults
 from gpuloom.engine.filtering.compiled_profile import CompiledProfile
 from gpuloom.engine.filtering.equivalence_class import EquivalenceClass
@@ -13,7 +14,6 @@ from gpuloom.engine.filtering.stranded import StrandedByNode, list_stranded
 from gpuloom.engine.scoring.fragmentation.workload import WHOLE
 from gpuloom.engine.scoring.fragmentation_policy import FragmentationPolicy
 from gpuloom.engine.state.card_table import CardTable
-from gpuloom.engine.state.lru_cache import LruCache
 
 MOST_CLASSES = 128
 """A class takes about 140 KB at 5,000 nodes of eight cards, 460 KB if it asks by percentage."""
@@ -89,7 +89,7 @@ class FilterCache:
         results = make(equivalence_class, self.compiled, self._card_only)
         policy = equivalence_class.node_policy
         if isinstance(policy, FragmentationPolicy):
-            results.ranks_by_fragmentation = FragmentationRanks(self._view, equivalence_class.request, policy.cpu_milli)
+            results.ranks_of_all = FragmentationRanks(self._view, equivalence_class.request, policy.cpu_milli)
         return results
 
 

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuloom.engine.bounded import FifoDict
 from gpuloom.engine.filtering.card_only_results import CardOnlyResults
 from gpuloom.engine.filtering.compiled_profile import CompiledProfile
 from gpuloom.engine.filtering.equivalence_class import EquivalenceClass
-from gpuloom.engine.filtering.fragmentation_ranks import FragmentationRanks
 from gpuloom.engine.filtering.hook_calls import mark_unsupported
 from gpuloom.engine.filtering.per_card_request import make_request_columns
+from gpuloom.engine.filtering.ranks_of_all import RanksOfAll
 from gpuloom.engine.filtering.rules import (
     Rejects,
     filter_card,
@@ -32,7 +33,6 @@ from gpuloom.engine.scoring.card_order import SortKey, sort_key
 from gpuloom.engine.scoring.policy import NodesToRank
 from gpuloom.engine.scoring.ranking import UNFIT
 from gpuloom.engine.scoring.weights import Weights
-from gpuloom.engine.state.bounded_dict import BoundedDict
 from gpuloom.engine.state.card_table import NEVER, CardTable, Version
 from gpuloom.engine.state.seen_cards import SeenCards
 from gpuloom.model.cards import CardNumbers, Ints, RuleCodes, Scores
@@ -52,7 +52,7 @@ class _Refusals:
     """Refusals by node and by what rules say of its cards; equal ones are one object, so that few texts are made."""
 
     by_node: dict[int, Refusal] = field(default_factory=dict)
-    by_pattern: BoundedDict[Hashable, Refusal] = field(default_factory=lambda: BoundedDict(_MOST_PATTERNS))
+    by_pattern: FifoDict[Hashable, Refusal] = field(default_factory=lambda: FifoDict(_MOST_PATTERNS))
     by_counts: dict[tuple[tuple[int, int], ...], Refusal] = field(default_factory=dict)
     too_few_cards: Refusal = field(default_factory=lambda: refuse_node(Reason.NODE_INSUFFICIENT_DEVICE))
 
@@ -65,7 +65,7 @@ class FilterResults:
     fitting  by position of the node, how many of its cards no rule rejects
     ranks    by position of the node, its rank by the policy, UNFIT where too few cards fit
     refits   how many nodes were looked at so far, and ``looks`` at how many single cards of them
-    ranks_by_fragmentation  what ranks nodes where that follows from all of them, None where the policy does it alone
+    ranks_of_all  what ranks nodes where that follows from all of them, None where the policy does it alone
     """
 
     equivalence_class: EquivalenceClass
@@ -76,12 +76,12 @@ class FilterResults:
     ranks: Scores = field(default_factory=lambda: np.zeros(0, np.float32))
     refits: int = 0
     looks: int = 0
-    ranks_by_fragmentation: FragmentationRanks | None = None
+    ranks_of_all: RanksOfAll | None = None
     _required: RequestColumns = field(init=False)
     _seen_cards: SeenCards = field(default_factory=lambda: SeenCards(_MOST_NODES))
-    _requirements: BoundedDict[int, list[RequestNumbers]] = field(default_factory=lambda: BoundedDict(_MOST_NODES))
-    _keyed: BoundedDict[_KeysOf, list[tuple[CardNumbers | None, tuple[Any, ...]]]] = field(
-        default_factory=lambda: BoundedDict(_MOST_NODES)
+    _requirements: FifoDict[int, list[RequestNumbers]] = field(default_factory=lambda: FifoDict(_MOST_NODES))
+    _keyed: FifoDict[_KeysOf, list[tuple[CardNumbers | None, tuple[Any, ...]]]] = field(
+        default_factory=lambda: FifoDict(_MOST_NODES)
     )
     _asked: Sequence[tuple[int, Rejects]] = ()
     _static: RuleCodes | None = None
@@ -100,17 +100,17 @@ class FilterResults:
             for position in changed:
                 self._filter_node(table, position)
         self._seen = table.version
-        self._rank_by_fragmentation(table)
+        self._rank_all(table)
         return False
 
-    def _rank_by_fragmentation(self, table: CardTable, *, is_anew: bool = False) -> None:
-        """Rank the nodes that fit, where what a pod costs there follows from all nodes.
+    def _rank_all(self, table: CardTable, *, is_anew: bool = False) -> None:
+        """Rank the nodes that fit, where that follows from all nodes.
 
         is_anew  whether ranks of other nodes than those that changed were written
         """
-        if self.ranks_by_fragmentation is not None:
+        if self.ranks_of_all is not None:
             ranks = self.ranks.copy() if is_anew else self.ranks
-            self.ranks = self.ranks_by_fragmentation.rank(table, self._required, self.column, ranks)
+            self.ranks = self.ranks_of_all.rank(table, self._required, self.column, ranks)
 
     def finish(self, table: CardTable) -> Iterator[None]:  # noqa: ARG002 - families with hooks need it
         """Do what is left, step by step."""
@@ -219,21 +219,21 @@ class FilterResults:
 
     def rank_placed(self, table: CardTable, scores: Any, which: slice | Ints) -> Any:
         """Return the ranks of nodes on which the pod is placed, from their scores with what the vendor adds."""
-        if self.ranks_by_fragmentation is not None:
-            return self.ranks_by_fragmentation.ranks_of(which)
+        if self.ranks_of_all is not None:
+            return self.ranks_of_all.ranks_of(which)
         return self.rank_nodes(table, scores, which)
 
-    def cheapest_cards(self, position: int) -> list[int]:
+    def ranked_cards(self, position: int) -> list[int]:
         """Return which of a node's cards are to be taken where its rank follows from them, none if it does not."""
-        return [] if self.ranks_by_fragmentation is None else self.ranks_by_fragmentation.cards_of(position)
+        return [] if self.ranks_of_all is None else self.ranks_of_all.cards_of(position)
 
     def remember_node(self, table: CardTable, position: int) -> None:
         """Remember a node as it was filtered before a pod is placed on it: then only cards that change are read."""
         if position not in self._seen_cards:
             cards = table.cards_of(position)
             self._seen_cards.note(position, cards)
-            if self.ranks_by_fragmentation is not None:
-                self.ranks_by_fragmentation.view.remember_node(position, cards)
+            if self.ranks_of_all is not None:
+                self.ranks_of_all.remember_node(position, cards)
 
     def _refuse(self, table: CardTable, position: int) -> Refusal:
         """Return why a node does not take the request: nodes with the same codes share one value."""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gpuloom.engine.bounded import LruCache
 from gpuloom.engine.filtering.fragmentation_view import FEW, FragmentationView
 from gpuloom.engine.scoring.fragmentation.chooser import ROUNDED, STEP, count_steps
 from gpuloom.engine.scoring.fragmentation.measured_cost import NodesAndPod
@@ -17,8 +18,7 @@ from gpuloom.engine.scoring.fragmentation.one_node_cost import NOWHERE, NodeAndP
 from gpuloom.engine.scoring.fragmentation.pod_mix import ExpectedShape, shape_of
 from gpuloom.engine.scoring.ranking import UNFIT
 from gpuloom.engine.state.card_table import NEVER, CardTable
-from gpuloom.engine.state.lru_cache import LruCache
-from gpuloom.model.cards import Flags, Ints, Points, RuleCodes, Scores
+from gpuloom.model.cards import CardNumbers, Flags, Ints, Points, RuleCodes, Scores
 from gpuloom.model.request import PERCENTAGE_NOT_SET, Request
 from gpuloom.model.request_columns import RequestColumns
 
@@ -91,6 +91,10 @@ class FragmentationRanks:
         cost = min(costs)
         cards: list[int] = [] if cost == NOWHERE else self._cards[costs.index(cost), position].tolist()
         return cards
+
+    def remember_node(self, position: int, cards: list[CardNumbers]) -> None:
+        """Remember the cards of a node as they are now: then only those that change are read."""
+        self.view.remember_node(position, cards)
 
     def _costs_of(self, position: int) -> list[float]:
         """Return what the ways cost on one node, with what is charged for large pods."""

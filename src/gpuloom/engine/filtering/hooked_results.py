@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from gpuloom.engine.bounded import FifoDict
 from gpuloom.engine.filtering.filter_results import FilterResults
 from gpuloom.engine.filtering.hook_calls import (
     choose_cards,
@@ -16,7 +17,6 @@ from gpuloom.engine.filtering.hook_calls import (
 from gpuloom.engine.filtering.rules import filter_cards
 from gpuloom.engine.request.demand import PlacementPreferences
 from gpuloom.engine.scoring.ranking import UNFIT
-from gpuloom.engine.state.bounded_dict import BoundedDict
 from gpuloom.engine.state.card_table import CardTable
 from gpuloom.engine.state.node_batch import lay_out_one
 from gpuloom.model.card_matrix import NO_CARD, CardMatrix, Chosen
@@ -54,8 +54,8 @@ class HookedResults(FilterResults):
     """The filter results for one equivalence class of a vendor with hooks."""
 
     _unranked: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
-    _answers: BoundedDict[int, _Answer] = field(default_factory=lambda: BoundedDict(_MOST_ANSWERS))
-    _chosen_cards: BoundedDict[int, list[int]] = field(default_factory=lambda: BoundedDict(_MOST_CHOSEN))
+    _answers: FifoDict[int, _Answer] = field(default_factory=lambda: FifoDict(_MOST_ANSWERS))
+    _chosen_cards: FifoDict[int, list[int]] = field(default_factory=lambda: FifoDict(_MOST_CHOSEN))
 
     def begin(self, table: CardTable) -> bool:
         """Bring the results up to date as far as that is quick; tell whether :meth:`finish` has very much left."""
@@ -68,7 +68,7 @@ class HookedResults(FilterResults):
         while len(self._unranked) and table.changed_since(self._seen) is not None:
             some, self._unranked = self._unranked[:MOST_RANKED], self._unranked[MOST_RANKED:]
             self.ranks[some] = self._rank(table, some)
-            self._rank_by_fragmentation(table, is_anew=True)
+            self._rank_all(table, is_anew=True)
             yield
 
     def recall_chosen(self, position: int, rows: slice) -> tuple[Sequence[int], RequestColumns] | None:

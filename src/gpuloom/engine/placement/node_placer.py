@@ -5,7 +5,7 @@ import numpy as np
 from gpuloom.engine.filtering.filter_results import FilterResults
 from gpuloom.engine.placement.booking import Booking, work_out_amounts
 from gpuloom.engine.placement.placer import Placement, Placer, Unplaced
-from gpuloom.engine.scoring.fragmentation_policy import is_by_cost
+from gpuloom.engine.scoring.card_order import yields_to_ranks
 from gpuloom.engine.state.card_table import CardTable
 from gpuloom.model.request_columns import UNBOUNDED
 from gpuloom.model.share import ContainerShares, Share
@@ -34,7 +34,7 @@ def _place_plain(placer: Placer, table: CardTable, position: int, results: Filte
     rows, preferences, word = table.rows_of(position), placer.demand.preferences, placer.compiled.profile.word
     results.remember_node(table, position)
     requirements, codes = results.requirements(position, rows), results.column[rows].tolist()
-    order = results.cheapest_cards(position) if is_by_cost(preferences.card_policy.order) else []
+    order = results.ranked_cards(position) if yields_to_ranks(preferences.card_policy.order) else []
     if not order:
         order = [at for at, code in enumerate(codes) if not code]
         if len(order) > 1:

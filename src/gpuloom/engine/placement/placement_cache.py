@@ -4,16 +4,17 @@ For such pods single cards do not decide, so the pod is placed on nodes to see w
 change since gives the same answer to a pod of the same class; only the others are asked again.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from gpuloom.engine.bounded import LruCache
 from gpuloom.engine.placement.placer import BatchResult, Unplaced
 from gpuloom.engine.request.demand import CardSelector, ContainerType, Demand, Demands, PlacementPreferences
 from gpuloom.engine.state.card_table import CardTable
-from gpuloom.engine.state.lru_cache import LruCache
 from gpuloom.model.cards import Ints, Scores
 from gpuloom.model.reasons import Reason
 from gpuloom.model.request import Request
@@ -82,6 +83,13 @@ class PlacementCache:
             key = (tuple(refusal.counts.items()), refusal.total, answer.turn)
             self.unplaced[int(positions[row])] = self._known.setdefault(key, answer)
 
+    def as_before(self, changed: Iterable[int], count: int) -> "PlacementCache":
+        """Return a copy for a table as this one's was, with so many positions, before some nodes changed."""
+        copy = PlacementCache(self.answers[:count].copy(), self.extra[:count].copy())
+        copy.unplaced, copy._known, copy._mark = dict(self.unplaced), dict(self._known), 0
+        copy._forget([position for position in changed if position < len(copy.answers)])
+        return copy
+
     def untried(self, positions: Ints) -> Ints:
         """Return those nodes that have not answered."""
         return positions[self.answers[positions] == UNTRIED]
@@ -97,10 +105,28 @@ class PlacementCache:
         if more > 0:
             self.answers = np.append(self.answers, np.zeros(more, np.uint8))
             self.extra = np.append(self.extra, np.zeros(more, np.float32))
-        for position in changed or ():
+        self._forget(changed or ())
+        self._mark = table.change_log.mark
+
+    def _forget(self, positions: Iterable[int]) -> None:
+        for position in positions:
             self.answers[position] = UNTRIED
             self.unplaced.pop(position, None)
-        self._mark = table.change_log.mark
+
+
+@dataclass(frozen=True, slots=True)
+class _Origin:
+    """What a table was forked from, and when: there nodes may have answered, too."""
+
+    caches: "PlacementCaches"
+    table: CardTable
+    mark: int
+
+    def find(self, placement_class: PlacementClass, count: int) -> PlacementCache | None:
+        """Return what nodes answered there, as far as they did not change since the fork."""
+        cache = self.caches.find(self.table, placement_class)
+        changed = None if cache is None else self.table.change_log.since(self.mark)
+        return None if cache is None or changed is None else cache.as_before(changed, count)
 
 
 @dataclass(slots=True)
@@ -109,15 +135,34 @@ class PlacementCaches:
 
     _lasting: LruCache[PlacementClass, PlacementCache] = field(default_factory=lambda: LruCache(MOST_CLASSES))
     _short_lived: LruCache[PlacementClass, PlacementCache] = field(default_factory=lambda: LruCache(MOST_SHORT_LIVED))
+    _origin: _Origin | None = None
+
+    def fork(self, table: CardTable) -> "PlacementCaches":
+        """Return caches for a fork of the table that is made now; nodes that answered here need not answer there."""
+        return PlacementCaches(_origin=_Origin(self, table, table.change_log.mark))
 
     def recall(self, table: CardTable, placement_class: PlacementClass) -> PlacementCache:
         """Return what nodes answered to pods of a class, as far as they did not change since."""
-        caches = self._short_lived if placement_class.is_short_lived else self._lasting
-        cache = caches.recall(placement_class, PlacementCache)
-        cache.refresh(table)
+        cache = self.find(table, placement_class)
+        if cache is None:
+            known = self._origin and self._origin.find(placement_class, len(table.names))
+            cache = known or PlacementCache()
+            cache.refresh(table)
+            self._caches_of(placement_class).keep(placement_class, cache)
         return cache
+
+    def find(self, table: CardTable, placement_class: PlacementClass) -> PlacementCache | None:
+        """Return the same, None where nobody has asked for such a pod."""
+        cache = self._caches_of(placement_class).find(placement_class)
+        if cache is not None:
+            cache.refresh(table)
+        return cache
+
+    def _caches_of(self, placement_class: PlacementClass) -> LruCache[PlacementClass, PlacementCache]:
+        return self._short_lived if placement_class.is_short_lived else self._lasting
 
     def forget_all(self) -> None:
         """Forget everything; the next pods are placed on all nodes again."""
         self._lasting.clear()
         self._short_lived.clear()
+        self._origin = None

@@ -9,13 +9,7 @@ from msgspec.structs import replace
 
 from gpuloom.engine.hostfit.requests import read_cpu_milli
 from gpuloom.engine.request.options import Options
-from gpuloom.engine.scoring.policies import (
-    CardPolicy,
-    imply_card_policy,
-    looks_at_cpu,
-    read_card_policy,
-    read_node_policy,
-)
+from gpuloom.engine.scoring.policies import CardPolicy, imply_card_policy, read_card_policy, read_node_policy
 from gpuloom.engine.scoring.policy import NodePolicy
 from gpuloom.engine.scoring.weights import PolicyError, Weights, read_weights
 from gpuloom.model.mig import MIG_MODE
@@ -238,7 +232,9 @@ def _read_preferences(
     pod: Pod, annotations: Mapping[str, str], keys: SelectKeys, options: Options
 ) -> PlacementPreferences:
     node_word = annotations.get(NODE_POLICY, options.node_policy)
-    node_policy = read_node_policy(node_word, read_cpu_milli(pod) if looks_at_cpu(node_word) else 0)
+    node_policy = read_node_policy(node_word)
+    if node_policy.looks_ahead:
+        node_policy = node_policy.for_pod(read_cpu_milli(pod))
     numa_bind = _read_flag(annotations, keys.numa_bind) or False
     card_word = annotations.get(CARD_POLICY, imply_card_policy(node_word, options.card_policy))
     return PlacementPreferences(

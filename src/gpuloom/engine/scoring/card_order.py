@@ -20,10 +20,12 @@ class SortKey:
 
     text  says so to people
     of    gives the numbers: a column for columns, a number for a card of plain numbers
+    yields  nobody asks for them where a node's rank tells which of its cards it is for
     """
 
     text: str
     of: Callable[[CardFacts[Any], CardRequest[Any, Any], Weights], Any]
+    yields: bool = False
 
 
 EMPTIEST = SortKey("emptiest first", score_cards)
@@ -34,6 +36,14 @@ LEAST_SHARED = SortKey("fewest containers first", lambda cards, _required, _weig
 
 CardOrder = tuple[SortKey, ...]
 """Keys in the order in which they count. Among equals the highest index comes first, then the card registered last."""
+
+
+def yields_to_ranks(order: CardOrder) -> bool:
+    """Tell whether a pod gets the cards that a node's rank is for, where they are known.
+
+    With NUMA binding they are known of pods of one card alone.
+    """
+    return order[0].yields or (order[0] is LOWEST_NUMA and len(order) > 1 and order[1].yields)
 
 
 def sort_cards(cards: Cards, required: RequestColumns, order: CardOrder, weights: Weights) -> Ints:

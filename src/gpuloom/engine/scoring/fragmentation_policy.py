@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuloom.engine.scoring.card_order import LOWEST_NUMA, CardOrder, SortKey
+from gpuloom.engine.scoring.card_order import CardOrder, SortKey
 from gpuloom.engine.scoring.first_fit import LOWEST_INDEX
 from gpuloom.engine.scoring.fragmentation.chooser import STEP
 from gpuloom.engine.scoring.fragmentation.workload import WHOLE
@@ -33,6 +33,21 @@ class FragmentationPolicy(NodePolicy, frozen=True, gc=False):
     shown: float = STEP / WHOLE
     cpu_milli: int = 0
 
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether ranks follow from the pods to come and from CPU, too."""
+        return True
+
+    def for_pod(self, cpu_milli: int) -> "FragmentationPolicy":
+        """Return the policy for a pod that requests so many milli-cores."""
+        return FragmentationPolicy(cpu_milli=cpu_milli)
+
+    def tell_best(self, node: str, best: float, next_best: float) -> str:
+        """Say that less is stranded on a node than on the next, and how much."""
+        if best == next_best:
+            return f"on {node}, the first named, as little is stranded as on the next"
+        return f"on {node} {best - next_best:.2f} cards less are stranded than on the next"
+
 
 def _measure_free_part(cards: CardFacts[Any], _required: CardRequest[Any, Any], _weights: Weights) -> Any:
     """Return the smaller of free memory and free cores as parts of the card."""
@@ -42,17 +57,9 @@ def _measure_free_part(cards: CardFacts[Any], _required: CardRequest[Any, Any], 
     return np.minimum(memory + (cards.total_memory_mib == 0), cores + (cards.total_cores == 0))
 
 
-LEAST_FREE = SortKey("least free share first", _measure_free_part)
+LEAST_FREE = SortKey("least free share first", _measure_free_part, yields=True)
 """The order of cards where each pod's cost on each of them is not known, as for pods of several containers."""
 _ORDER: CardOrder = (LEAST_FREE, LOWEST_INDEX)
-
-
-def is_by_cost(order: CardOrder) -> bool:
-    """Tell whether cards are tried by what the pod costs on each, where that is known.
-
-    With NUMA binding it is known of pods of one card alone.
-    """
-    return order[:1] == (LEAST_FREE,) or order[:2] == (LOWEST_NUMA, LEAST_FREE)
 
 
 FRAGMENTATION = NamedPolicy(
@@ -60,4 +67,5 @@ FRAGMENTATION = NamedPolicy(
     node=FragmentationPolicy(),
     orders={"numa-first": _ORDER, "score-first": _ORDER},
     key=LEAST_FREE,
+    chooses_cards=True,
 )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from gpuloom.engine.scoring.binpack import BINPACK
 from gpuloom.engine.scoring.card_order import HIGHEST_NUMA, LEAST_SHARED, LOWEST_NUMA, CardOrder, DeviceSort, SortKey
 from gpuloom.engine.scoring.first_fit import FIRST_FIT
-from gpuloom.engine.scoring.fragmentation_policy import FRAGMENTATION, FragmentationPolicy
+from gpuloom.engine.scoring.fragmentation_policy import FRAGMENTATION
 from gpuloom.engine.scoring.policy import NamedPolicy, NodePolicy
 from gpuloom.engine.scoring.spread import SPREAD
 
@@ -43,22 +43,14 @@ class CardPolicy:
     mutex: bool
 
 
-def looks_at_cpu(word: str) -> bool:
-    """Tell whether a policy of nodes wants to know how much CPU the pod requests."""
-    return word == FRAGMENTATION.word
-
-
-def read_node_policy(word: str, cpu_milli: int = 0) -> NodePolicy:
-    """Return how nodes are ranked; every word that is no policy counts as ``binpack``, as in HAMi.
-
-    cpu_milli  how many milli-cores the pod requests, where a policy looks at them
-    """
-    return FragmentationPolicy(cpu_milli=cpu_milli) if looks_at_cpu(word) else POLICIES.get(word, BINPACK).node
+def read_node_policy(word: str) -> NodePolicy:
+    """Return how nodes are ranked; every word that is no policy counts as ``binpack``, as in HAMi."""
+    return POLICIES.get(word, BINPACK).node
 
 
 def imply_card_policy(node_word: str, otherwise: str) -> str:
-    """Return how cards are chosen where the pod does not say: ``fragmentation`` chooses node and cards together."""
-    return FRAGMENTATION.word if node_word == FRAGMENTATION.word else otherwise
+    """Return how cards are chosen where the pod does not say: some policies choose node and cards together."""
+    return node_word if POLICIES.get(node_word, BINPACK).chooses_cards else otherwise
 
 
 @lru_cache(64)

@@ -16,7 +16,7 @@ from weakref import WeakSet
 import numpy as np
 from numpy.typing import NDArray
 
-from gpuloom.engine.state.bounded_dict import BoundedDict
+from gpuloom.engine.bounded import FifoDict
 from gpuloom.engine.state.card_rows import FIRST_CAPACITY, NO_NODE, CardRows, double
 from gpuloom.engine.state.change_log import ChangeLog
 from gpuloom.engine.state.interner import Interner
@@ -99,7 +99,7 @@ class CardTable:
         self.positions: dict[str, int] = {}
         self._vacancies = Vacancies()
         self._registered: dict[str, NodeCards] = {}
-        self._plain: BoundedDict[int, NodeScalars] = BoundedDict(_MOST_PLAIN)
+        self._plain: FifoDict[int, NodeScalars] = FifoDict(_MOST_PLAIN)
         self._states: Interner[tuple[bytes, int]] = Interner(_MOST_STATES)
         self._snapshots: WeakSet[Snapshot] = WeakSet()
         self._node_scores: Scores = np.zeros(FIRST_CAPACITY, np.float32)

@@ -4,7 +4,7 @@ from collections.abc import Hashable
 from itertools import count
 from typing import Generic, TypeVar
 
-from gpuloom.engine.state.bounded_dict import BoundedDict
+from gpuloom.engine.bounded import FifoDict
 
 _Key = TypeVar("_Key", bound=Hashable)
 
@@ -13,7 +13,7 @@ class Interner(Generic[_Key]):
     """Gives equal values the same number. Beyond so many values all get new ones: no number is ever given twice."""
 
     def __init__(self, most: int) -> None:
-        self._numbers: BoundedDict[_Key, int] = BoundedDict(most)
+        self._numbers: FifoDict[_Key, int] = FifoDict(most)
         self._next = count()
 
     def number(self, value: _Key) -> int:

@@ -1,10 +1,10 @@
 """Which cards of nodes were looked at as they are: of a node that changed, only the others are to be looked at."""
 
-from gpuloom.engine.state.bounded_dict import BoundedDict
+from gpuloom.engine.bounded import FifoDict
 from gpuloom.model.cards import CardNumbers
 
 
-class SeenCards(BoundedDict[int, list[CardNumbers]]):
+class SeenCards(FifoDict[int, list[CardNumbers]]):
     """The cards of some nodes by position, as plain numbers; a card that changes becomes another object."""
 
     __slots__ = ()

@@ -7,10 +7,10 @@ refused a moment ago, and every event is a write.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from gpuloom.engine.bounded import FifoDict
 from gpuloom.kube import EventRecorder
 from gpuloom.kube.podevents import record
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.fifodict import FifoDict
 from gpuloom.wire.nodenames import NodeNames
 from gpuloom.wire.objects import Pod
 
@@ -45,9 +45,9 @@ class RefusedPodEvents:
         if last is not None and now - last.at < self.period_s:
             last.later = pod, messages
         elif is_followed and self.period_s:
-            self._last.put(uid, _LastEvent(now - self.period_s + LOOK_S, (pod, messages)))
+            self._last[uid] = _LastEvent(now - self.period_s + LOOK_S, (pod, messages))
         else:
-            self._last.put(uid, _LastEvent(now))
+            self._last[uid] = _LastEvent(now)
             for message in messages:
                 record(self.recorder, pod, "Warning", REASON, message)
 

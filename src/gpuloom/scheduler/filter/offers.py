@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from gpuloom.engine.bounded import FifoDict
 from gpuloom.engine.decision.offer import NodeOffer
-from gpuloom.scheduler.fifodict import FifoDict
 from gpuloom.wire.extender import FilterArgs, HostPriority
 
 MOST_OFFERS = 8
@@ -18,7 +18,7 @@ class RecentOffers:
 
     def note(self, uid: str, offer: NodeOffer) -> None:
         """Remember what a pod was offered; the oldest of too many goes."""
-        self._offers.put(uid, offer)
+        self._offers[uid] = offer
 
     def forget(self, uid: str) -> None:
         """Forget what a pod was offered: it is decided about again."""

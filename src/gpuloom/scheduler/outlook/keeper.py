@@ -18,7 +18,7 @@ from gpuloom.engine.scoring.fragmentation.card_value import waste_of_rests
 from gpuloom.engine.scoring.fragmentation.learner import PodLearner
 from gpuloom.engine.scoring.fragmentation.pod_mix import ANY_VENDOR, ExpectedShape, PodMix
 from gpuloom.engine.scoring.fragmentation.usual_mix import USUAL_MIX
-from gpuloom.engine.scoring.fragmentation_policy import FRAGMENTATION, FragmentationPolicy
+from gpuloom.engine.scoring.policies import read_node_policy
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.outlook import HostCpu
 from gpuloom.model.cards import WHOLE_CARD
@@ -58,7 +58,7 @@ class OutlookKeeper:
         self._is_given = given is not None
         self._decided = DecidedCpu(state.cluster.ledger, state.shown.hosts)
         self.learner = PodLearner(state.settings.workload_window_s)
-        self.is_in_use = state.settings.node_scheduler_policy == FRAGMENTATION.word
+        self.is_in_use = read_node_policy(state.settings.node_scheduler_policy).looks_ahead
         self.note = note
         self._touched: set[str] | None = None
         if given is not None:
@@ -72,7 +72,7 @@ class OutlookKeeper:
 
     def refresh_cpu(self, demands: Demands) -> None:
         """Tell the engine the CPU of nodes that changed, before a decision by a policy that looks at it."""
-        if not any(isinstance(demand.preferences.node_policy, FragmentationPolicy) for demand in demands.values()):
+        if not any(demand.preferences.node_policy.looks_ahead for demand in demands.values()):
             return
         self.is_in_use = True
         self._decided.refresh()

@@ -7,9 +7,9 @@ such a pod is pointed to that node, which kube-scheduler then asks first, and pu
 import asyncio
 from dataclasses import dataclass, field
 
+from gpuloom.engine.bounded import FifoDict
 from gpuloom.engine.hostfit.demand import read_host_demand
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.fifodict import FifoDict
 from gpuloom.scheduler.nodes.hostfit import takes_beside_cards
 from gpuloom.scheduler.pods.requeue import PAUSE_S, PodRequeuer
 from gpuloom.scheduler.pods.waiting import UnschedulablePod, WaitingKind
@@ -65,7 +65,7 @@ class PartlyOffered:
         pointed = self._pointed.get(uid)
         if pointed and names.has(pointed.node):
             pointed = self._pointed[uid] = _Pointed(pointed.node, pointed.at, times=1)
-        self._due.put(uid, max(now + WAIT_S, pointed.until if pointed else now))
+        self._due[uid] = max(now + WAIT_S, pointed.until if pointed else now)
         self.changed.set()
 
     def drop(self, uid: str) -> None:
@@ -83,7 +83,7 @@ class PartlyOffered:
     def note_pointed(self, uid: str, node: str, now: float) -> None:
         """Take that a pod was pointed to a node: after each time in vain a longer pause."""
         before = self._pointed.get(uid)
-        self._pointed.put(uid, _Pointed(node, now, min(before.times + 1, MOST_TIMES) if before else 1))
+        self._pointed[uid] = _Pointed(node, now, min(before.times + 1, MOST_TIMES) if before else 1)
 
     def find_promised(self, now: float) -> set[str]:
         """Return the nodes that other pods were pointed to a moment ago."""

@@ -7,6 +7,7 @@ from functools import partial
 
 import structlog
 
+from gpuloom.engine.bounded import FifoDict
 from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.engine.state.nominations import Nomination
@@ -24,7 +25,6 @@ from gpuloom.kube import (
 from gpuloom.kube.eviction import evict
 from gpuloom.kube.recorder import Subject
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.fifodict import FifoDict
 from gpuloom.wire.words import encode_time
 
 MOST_EVICTED = 1024
@@ -132,7 +132,7 @@ class Evictor:
         )
 
     def _note(self, held: Reservation, nomination: Nomination) -> None:
-        self.evicted.put(held.uid, None)
+        self.evicted[held.uid] = None
         _log.info("pod evicted", pod=held.full_name, node=held.node, room_for=nomination.full_name)
         told = _tell(nomination)
         pod = Subject("Pod", held.namespace, held.name, held.uid)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from gpuloom.scheduler.fifodict import FifoDict
+from gpuloom.engine.bounded import FifoDict
 
 REMEMBERED_S = 30.0
 MOST_REMEMBERED = 1024
@@ -18,7 +18,7 @@ class RefusedEvictions:
 
     def note(self, uid: str) -> None:
         """Take that a budget forbids to evict a pod now."""
-        self._until.put(uid, self.clock() + REMEMBERED_S)
+        self._until[uid] = self.clock() + REMEMBERED_S
 
     def __contains__(self, uid: str) -> bool:
         return self._until.get(uid, 0.0) > self.clock()

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from gpuloom.scheduler.fifodict import FifoDict
+from gpuloom.engine.bounded import FifoDict
 from gpuloom.scheduler.recording.answers import Answer
 from gpuloom.scheduler.recording.comparison import MISSING, Difference, compare
 from gpuloom.scheduler.recording.lines import AnswerLine, key_of
@@ -27,7 +27,7 @@ class ReplayCheck:
         """Take a replayed answer; its recorded one, if there is one, follows."""
         self._last = answer
         if "id" in answer:
-            self._by_id.put(key_of(answer["id"]), answer)
+            self._by_id[key_of(answer["id"])] = answer
 
     def compare(self, line: AnswerLine, text: bytes) -> Iterator[Difference]:
         """Compare one recorded answer with the replayed one of the same id, or the last when it has no id."""

@@ -2,9 +2,9 @@
 
 from collections.abc import Generator, Mapping
 
+from gpuloom.engine.bounded import FifoDict
 from gpuloom.engine.hostfit.usage import HostUsage
 from gpuloom.engine.state.budgets import Budgets
-from gpuloom.scheduler.fifodict import FifoDict
 from gpuloom.scheduler.pods.mistyped import MistypedPods
 from gpuloom.scheduler.pods.plugins import PluginPods
 from gpuloom.scheduler.pods.sizelimits import PodSizeLimits
@@ -68,7 +68,7 @@ class ShownObjects:
 
     def remove_pod(self, uid: str, now: float) -> None:
         """Take that a pod is over or deleted."""
-        self.gone.put(uid, now)
+        self.gone[uid] = now
         self.pods.pop(uid, None)
         self.victim_labels.pop(uid, None)
         self.terminating.pop(uid, None)

@@ -285,8 +285,7 @@ def judge_cards(
     source: Source, demands: Demands, headrooms: Mapping[str, Headroom] | None = None
 ) -> Generator[None, None, CardsApart]:
     """Ask the cards of all nodes, in steps."""
-    decision = source.pod_scheduler.decide(demands, source.node_names(), explain=True, headrooms=headrooms)
-    yield from decision.complete()
+    decision = yield from source.pod_scheduler.decide_in_steps(demands, source.node_names(), headrooms)
     return CardsApart([name for name, _ in decision.fitting.worst_first()], decision.refusals)
 
 

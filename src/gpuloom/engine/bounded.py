@@ -1,4 +1,9 @@
-"""A mapping that forgets what was not asked for longest."""
+"""What is remembered, but not for ever: mappings that hold so many values at most.
+
+They differ in what is forgotten when one more comes: ``FifoDict`` forgets what was set longest ago, ``LruCache`` what
+was used longest ago. Asking is free of charge in the first, so it is what decisions ask most often; the second is for
+what is asked again and again and takes long to make. What others send is always bounded (trust T-02).
+"""
 
 from collections import OrderedDict
 from collections.abc import Callable
@@ -8,8 +13,24 @@ _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 
+class FifoDict(dict[_Key, _Value]):
+    """A dictionary in the order of its last changes, which forgets the oldest. It is to be filled by ``[]`` alone."""
+
+    __slots__ = ("_most",)
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+
+    def __setitem__(self, key: _Key, value: _Value) -> None:
+        if key in self:
+            del self[key]
+        elif len(self) >= self._most:
+            del self[next(iter(self))]
+        super().__setitem__(key, value)
+
+
 class LruCache(Generic[_Key, _Value]):
-    """Holds so many values at most; unlike functools' cache, its values can be listed."""
+    """Forgets the least recently used; unlike functools' cache, its values can be listed."""
 
     def __init__(self, most: int) -> None:
         self._most = most
