@@ -70,6 +70,7 @@ class NodeAgent:
         self._settings = settings
         self._sleep = sleep
         self._now = now
+        self._nvml = nvml
         book = HealthBook(settings.health)
         self._inventory = CardInventory(nvml, settings, book)
         self._watch = HealthWatch(nvml, self._inventory, book, settings.health, sleep=sleep, now=now)
@@ -95,6 +96,7 @@ class NodeAgent:
         if self._mig is None:
             check_library(self._settings)
         check_socket_path(self._settings.plugin_socket)
+        self._nvml.forget_absent()
         self._run = asyncio.create_task(self._live(), name=f"device plugin of {self._settings.node_name}")
         return self
 
