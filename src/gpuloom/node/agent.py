@@ -44,7 +44,8 @@ from gpuloom.node.sockets import check_socket_path
 from gpuloom.wire.objects import Pod
 
 RETRY_S = 30.0
-POLL_S = 1.0
+POLL_S = 0.1
+"""A kubelet that starts reads its pods a second later, and refuses those that do not run while a plugin is missing."""
 _log = structlog.get_logger(__name__)
 
 SocketIdentity = tuple[int, int]
@@ -167,6 +168,7 @@ class NodeAgent:
                 await stack.enter_async_context(serve(service, settings.find_socket(resource)))
             own = self._identify_sockets(self._inventory.resources)
             self._allocator.meet_kubelet()
+            self._check.drop()
             # The kubelet may have come since the cards were read; to register twice makes it drop its devices.
             kubelet = _identify(settings.kubelet_socket)
             if kubelet is None:
