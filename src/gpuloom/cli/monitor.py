@@ -10,6 +10,7 @@ from typing import Annotated
 import pynvml
 from cyclopts import Parameter
 
+from gpuloom.cli.durations import Duration
 from gpuloom.cli.logs import LogForm, configure_logs
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.cli.process import connect, run_until_signal
@@ -33,7 +34,7 @@ def run_monitor(
     metrics_bind_address: str = _DEFAULT.metrics_bind_address,
     metrics_auth: bool = _DEFAULT.metrics_auth,
     legacy_metrics: bool = _DEFAULT.legacy_metrics,
-    resync_interval: Annotated[timedelta, Parameter(env_var="HAMI_RESYNC_INTERVAL")] = _RESYNC,
+    resync_interval: Annotated[Duration, Parameter(env_var="HAMI_RESYNC_INTERVAL")] = _RESYNC,
     resource_name: str = _DEFAULT.resource_name,
     priority_name: str = _DEFAULT.priority_name,
     pod_resources_socket: Path = _DEFAULT.pod_resources_socket,
