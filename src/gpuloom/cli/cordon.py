@@ -14,6 +14,7 @@ from gpuloom.cli.asking.progress import show_work
 from gpuloom.cli.asking.running import run_for_people
 from gpuloom.cli.cardlookup import find_card
 from gpuloom.cli.draining import DrainPlan, plan_drain
+from gpuloom.cli.durations import Duration
 from gpuloom.cli.evicting import confirm, evict_pod
 from gpuloom.cli.names import Name
 from gpuloom.cli.outcomes import CommandError, ExitCode
@@ -62,7 +63,7 @@ def drain_card(
     *,
     yes: Annotated[bool, Parameter(name=["--yes", "-y"], negative=())] = False,
     force: Annotated[bool, Parameter(negative=())] = False,
-    timeout: timedelta = timedelta(minutes=5),
+    timeout: Duration = timedelta(minutes=5),
     dry_run: Annotated[bool, Parameter(negative=())] = False,
     cluster: ClusterFlags = _CLUSTER,
     output: Annotated[Literal["text", "json", "yaml"], Parameter(name=["--output", "-o"])] = "text",

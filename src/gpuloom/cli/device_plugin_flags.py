@@ -3,6 +3,7 @@
 Names and environment variables are HAMi's, so that its chart can start this plugin.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,6 +11,8 @@ from typing import Annotated, Literal, get_args
 
 from cyclopts import Parameter
 
+from gpuloom.cli.outcomes import CommandError
+from gpuloom.cli.ownvendors import read_own
 from gpuloom.node.errors import ConfigurationError
 from gpuloom.node.health import DEFAULT_RECOVERY_S, parse_health
 from gpuloom.node.registration import VENDOR
@@ -22,12 +25,16 @@ from gpuloom.node.settings import (
     MigStrategy,
     NodeSettings,
 )
+from gpuloom.vendors.catalog import Catalog
+from gpuloom.vendors.profile import ProfileError
 from gpuloom.wire.errors import WireError
+from gpuloom.wire.keys import NODE_LOCK
 from gpuloom.wire.register import RegisterForm
 from gpuloom.wire.serves import encode_serves
 
 _DEFAULT = NodeSettings(node_name="")
 _INJECTION = _DEFAULT.injection
+_MOST_DIGITS = 9
 
 
 @Parameter(name="*")
@@ -39,6 +46,9 @@ class PlaceFlags:
     """Device configuration (device-config.yaml), the file that the scheduler reads too."""
     node_config_file: Path = Path("/config/config.json")
     """Node configuration: what single nodes do differently; it need not be there."""
+    vendor_dir: Path | None = None
+    """Folder with profiles of your own (*.toml), as the scheduler has it: a pod that also has their cards is served
+    only when their plugin is done."""
     kubelet_socket: Annotated[Path, Parameter(env_var="KUBELET_SOCKET")] = _DEFAULT.kubelet_socket
     """Where the kubelet takes registrations; the plugin's own socket lies beside it."""
     host_root: Path = _DEFAULT.host_root
@@ -178,6 +188,7 @@ def make_settings(node_name: str, flags: DevicePluginFlags, environment: Mapping
         limit_order=pod.limit_order,
         scheduler_name=pod.scheduler_name,
         any_scheduler=pod.any_scheduler,
+        own_lists=_read_own_lists(place.vendor_dir),
         pod_uid=_check_uid(pod.pod_uid),
         node_wide_locks=flags.container.node_wide_locks,
         limit_whole_cards=flags.container.limit_whole_cards,
@@ -185,9 +196,24 @@ def make_settings(node_name: str, flags: DevicePluginFlags, environment: Mapping
         health=parse_health(
             environment.get("DP_DISABLE_HEALTHCHECKS", ""),
             environment.get("DP_ENABLE_HEALTHCHECKS", ""),
-            recovery_s=card.health_recovery_s,
+            recovery_s=_check_recovery(card.health_recovery_s),
         ),
     )
+
+
+def _read_own_lists(folder: Path | None) -> frozenset[str]:
+    try:
+        own = read_own(folder)
+    except (CommandError, ProfileError) as error:
+        raise ConfigurationError(str(error)) from error
+    return Catalog(tuple(profile for file in own for profile in file.profiles)).lists_under(NODE_LOCK)
+
+
+def _check_recovery(seconds: float) -> float:
+    # No comparison holds for what is no number.
+    if not 0 <= seconds < math.inf:
+        raise ConfigurationError(f"--health-recovery-s {seconds:g}: must be a number of seconds, 0 for never")
+    return seconds
 
 
 def _check_uid(uid: str) -> str:
@@ -232,6 +258,6 @@ def _parse_strategies(text: str) -> tuple[ListStrategy, ...]:
 
 def _parse_channels(text: str) -> tuple[int, ...]:
     items = [item.strip() for item in text.split(",") if item.strip()]
-    if not all(item.isdecimal() for item in items):
+    if not all(item.isdecimal() and len(item) <= _MOST_DIGITS for item in items):
         raise ConfigurationError(f"--imex-channel-ids {text!r}: must be numbers with commas")
     return tuple(map(int, items))

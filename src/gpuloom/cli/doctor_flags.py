@@ -51,6 +51,8 @@ def _look_into(plugin: RunningPlugin, running: MachineFlags, host_root: Path) ->
         place,
         config_file=place.config_file and InnerFile.below(plugin.root, place.config_file),
         node_config_file=InnerFile.below(plugin.root, place.node_config_file),
+        # It says nothing about the machine.
+        vendor_dir=None,
         host_root=host_root,
     )
     if cards and cards not in shipped_machines():

@@ -10,7 +10,9 @@ from typing import Annotated
 import pynvml
 from cyclopts import Parameter
 
+from gpuloom.cli.durations import Duration
 from gpuloom.cli.logs import LogForm, configure_logs
+from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.cli.process import connect, run_until_signal
 from gpuloom.cli.simulatedcards import load_cards
 from gpuloom.node.errors import NodeError
@@ -22,6 +24,7 @@ from gpuloom.node.monitor.simulated import SimulatedCardUse
 
 _DEFAULT = MonitorSettings(node_name="")
 _RESYNC = timedelta(seconds=_DEFAULT.resync_interval_s)
+_SHORTEST_RESYNC = timedelta(seconds=10)
 
 
 def run_monitor(
@@ -31,7 +34,7 @@ def run_monitor(
     metrics_bind_address: str = _DEFAULT.metrics_bind_address,
     metrics_auth: bool = _DEFAULT.metrics_auth,
     legacy_metrics: bool = _DEFAULT.legacy_metrics,
-    resync_interval: Annotated[timedelta, Parameter(env_var="HAMI_RESYNC_INTERVAL")] = _RESYNC,
+    resync_interval: Annotated[Duration, Parameter(env_var="HAMI_RESYNC_INTERVAL")] = _RESYNC,
     resource_name: str = _DEFAULT.resource_name,
     priority_name: str = _DEFAULT.priority_name,
     pod_resources_socket: Path = _DEFAULT.pod_resources_socket,
@@ -74,6 +77,12 @@ def run_monitor(
 
     """
     configure_logs(log_format)
+    if resync_interval < _SHORTEST_RESYNC:
+        raise CommandError(
+            f"--resync-interval {resync_interval.total_seconds():g} s: must be {_SHORTEST_RESYNC.total_seconds():g} s "
+            "or more, because a new pod's directory is there before its pod is known",
+            ExitCode.USAGE,
+        )
     settings = MonitorSettings(
         node_name=node_name,
         hook_path=hook_path,

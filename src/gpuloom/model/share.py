@@ -97,6 +97,16 @@ def without_end(containers: tuple[ContainerShares, ...]) -> tuple[ContainerShare
     return containers[:-1] if containers and not containers[-1] else containers
 
 
+def in_places(containers: tuple[ContainerShares, ...], count: int) -> tuple[ContainerShares, ...]:
+    """Return a list of shares as it was read with a place for each of a pod's `count` containers, init ones first.
+
+    Where it has fewer, those of the first ones are missing: HAMi up to 2.8 writes none for init containers, and some
+    versions lose those of first containers without cards (wire protocol 3.2).
+    """
+    missing = count - len(without_end(containers))
+    return ((),) * missing + containers if missing > 0 else containers
+
+
 def find_only(shares: PodShares) -> tuple[str, Share] | None:
     """Return the vendor and the only share of shares that consist of one in one container, if they were compacted."""
     if isinstance(shares, OneVendor) and isinstance(shares.given, Share):

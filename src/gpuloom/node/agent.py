@@ -44,7 +44,8 @@ from gpuloom.node.sockets import check_socket_path
 from gpuloom.wire.objects import Pod
 
 RETRY_S = 30.0
-POLL_S = 1.0
+POLL_S = 0.1
+"""A kubelet that starts reads its pods a second later, and refuses those that do not run while a plugin is missing."""
 _log = structlog.get_logger(__name__)
 
 SocketIdentity = tuple[int, int]
@@ -70,6 +71,7 @@ class NodeAgent:
         self._settings = settings
         self._sleep = sleep
         self._now = now
+        self._nvml = nvml
         book = HealthBook(settings.health)
         self._inventory = CardInventory(nvml, settings, book)
         self._watch = HealthWatch(nvml, self._inventory, book, settings.health, sleep=sleep, now=now)
@@ -95,6 +97,7 @@ class NodeAgent:
         if self._mig is None:
             check_library(self._settings)
         check_socket_path(self._settings.plugin_socket)
+        self._nvml.forget_absent()
         self._run = asyncio.create_task(self._live(), name=f"device plugin of {self._settings.node_name}")
         return self
 
@@ -165,6 +168,7 @@ class NodeAgent:
                 await stack.enter_async_context(serve(service, settings.find_socket(resource)))
             own = self._identify_sockets(self._inventory.resources)
             self._allocator.meet_kubelet()
+            self._check.drop()
             # The kubelet may have come since the cards were read; to register twice makes it drop its devices.
             kubelet = _identify(settings.kubelet_socket)
             if kubelet is None:

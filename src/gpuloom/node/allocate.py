@@ -15,13 +15,14 @@ from gpuloom.kube.client import KubeClient
 from gpuloom.kube.errors import ApiError
 from gpuloom.model.card import Card
 from gpuloom.model.mig import MigRuntime
-from gpuloom.node.asking_pod import has_nothing_yet, is_served_beside
+from gpuloom.node.asking_pod import has_nothing_yet
 from gpuloom.node.cdi import write_specs
 from gpuloom.node.clock import Sleep
 from gpuloom.node.errors import AllocationError, NodeError, NoRoomError
 from gpuloom.node.finding import FoundPod, PodFinder
 from gpuloom.node.hostfiles import look_up, prepare_directories
 from gpuloom.node.knownpods import Book
+from gpuloom.node.listsbeside import is_served_beside
 from gpuloom.node.mig.claims import InstanceKey, enter_runtimes
 from gpuloom.node.mig.keeper import MigKeeper
 from gpuloom.node.nodewatch import NodeWatch
@@ -137,16 +138,7 @@ class Allocator:
                 if isinstance(error, AllocationError):
                     raise
                 raise AllocationError(str(error)) from error
-            if plan.is_complete:
-                self._finder.note_served(pod)
-            if plan.is_complete and is_served_beside(pod):
-                await self._release(found)
-            _log.info(
-                "allocated",
-                pod=pod.full_name,
-                containers=[grant.container for grant in plan.grants],
-                complete=plan.is_complete,
-            )
+            await self._finish(found, plan)
             return Served(pod, plan.grants)
 
     def meet_kubelet(self) -> None:
@@ -190,6 +182,17 @@ class Allocator:
             else:
                 return found
         return await self._finder.wait(counts, instances)
+
+    async def _finish(self, found: FoundPod, plan: AllocatePlan) -> None:
+        pod, containers = found.pod, [grant.container for grant in plan.grants]
+        if found.is_repeated:
+            _log.warning("allocated again what the kubelet did not hear of", pod=pod.full_name, containers=containers)
+            return
+        if plan.is_complete:
+            self._finder.note_served(pod)
+        if plan.is_complete and is_served_beside(pod, self._settings):
+            await self._release(found)
+        _log.info("allocated", pod=pod.full_name, containers=containers, complete=plan.is_complete)
 
     async def _serve(self, found: FoundPod, requests: Sequence[Sequence[str]]) -> AllocatePlan:
         pod = found.pod
@@ -242,6 +245,9 @@ class Allocator:
         plan: AllocatePlan,
         instances: Mapping[InstanceKey, MigRuntime],
     ) -> None:
+        if found.is_repeated:
+            # All of it stands on the pod since the first time.
+            return
         written = await self._write_back(found.pod, plan, instances)
         if found.is_shown:
             self._check_room(await self._finder.confirm(found, written), requests)
@@ -254,7 +260,7 @@ class Allocator:
             if instances and keys.MIG_ALLOCATIONS in present.annotations:
                 annotations[keys.MIG_ALLOCATIONS] = enter_runtimes(present, instances)
             # Whoever is last of several vendors' plugins says that the pod is served.
-            if plan.is_complete and is_served_beside(present):
+            if plan.is_complete and is_served_beside(present, self._settings):
                 annotations[keys.BIND_PHASE] = keys.PHASE_SUCCESS
             return annotations
 

@@ -1,24 +1,25 @@
 """Which pod an Allocate call is for: the kubelet does not say (binding 3, device plugin side). Pure.
 
-It is for the only pod of gpuloom that the kubelet's book shows waiting. Where the book does not tell, it is for the pod
-that the node lock names or is refused; without a lock, for the only pod of gpuloom that could have asked. In all cases
-no other pod may have asked: a pod that came past the scheduler asks the kubelet as well (decision 021).
+It is for the only pod of gpuloom that the kubelet's book shows waiting, or that was granted what nobody heard of
+(:mod:`gpuloom.node.lostanswers`). Where the book does not tell, it is for the pod that the node lock names or is
+refused; without a lock, for the only pod of gpuloom that could have asked. In all cases no other pod may have asked: a
+pod that came past the scheduler asks the kubelet as well (decision 021).
 
 A kubelet admits its pods one after another. It enters a pod in its book, asks for its devices, and then reports the pod
 in its status, all before it looks at the next one. So the pod of this call is in the book without its devices. Any
 other pod that is there without its devices has just been refused, and its status says so a moment later.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 
 from gpuloom.node.errors import AllocationError, UnclearError
 from gpuloom.node.knownpods import Book, KnownPod
+from gpuloom.node.listsbeside import has_lists_beside
+from gpuloom.node.lostanswers import reopen
 from gpuloom.node.naming import Names, phrase
 from gpuloom.node.room import is_untouched
 from gpuloom.node.settings import NodeSettings
-from gpuloom.vendors.catalog import Catalog, load_shipped
 from gpuloom.wire import keys
 from gpuloom.wire.devices import count_devices
 from gpuloom.wire.errors import WireError
@@ -108,11 +109,15 @@ def choose_candidate(call: AllocateCall, settings: NodeSettings) -> FullPod:
     """
     waiting = _find_waiting(call, settings)
     if not waiting:
-        askers = _find_askers(call, settings)
+        askers, readers = _find_askers(call, settings), find_readers(call, settings)
+        forgotten = [pod for pod in readers if pod.status.start_time is not None and _is_ours(pod, settings)]
         raise AllocationError(
             *phrase(
-                lambda names: f"no binding pod found on node {settings.node_name}{_blame(askers, settings, names)}",
-                askers,
+                lambda names: (
+                    f"no binding pod found on node {settings.node_name}{_blame(askers, settings, names)}"
+                    f"{_tell_forgotten(forgotten, names)}"
+                ),
+                readers,
             )
         )
     if len(waiting) > 1:
@@ -139,6 +144,22 @@ def find_told(call: AllocateCall, settings: NodeSettings) -> FullPod | None:
     return waiting[0] if len(waiting) == 1 else None
 
 
+def find_unheard(call: AllocateCall, settings: NodeSettings) -> FullPod | None:
+    """Return the only pod whose grant the kubelet did not hear of and asks for again, with that left to allocate.
+
+    None where that is not certain: also where the book has a pod without devices that the API server does not show.
+    Divided cards are left out: their instances are there already (decision 045).
+    """
+    if call.book is None or settings.mode == "mig":
+        return None
+    shown = {(pod.namespace, pod.name): pod for pod in call.pods}
+    lacking = [(shown.get((known.namespace, known.name)), known) for known in call.book if _has_none(known)]
+    if any(pod is None for pod, _ in lacking):
+        return None
+    found = [pod for pod in _reopen_all(call, settings) if _waits_for(pod, call.counts)]
+    return found[0] if len(found) == 1 else None
+
+
 def has_nothing_yet(pod: Pod, call: AllocateCall) -> bool:
     """Whether a bound pod has not been given any device yet: if in doubt, it has."""
     if not is_untouched(pod) or pod.metadata.uid in call.served:
@@ -154,7 +175,29 @@ def _find_waiting(call: AllocateCall, settings: NodeSettings) -> list[FullPod]:
     waiting = [pod for pod in call.pods if not _find_refusal(pod, settings) and _waits_for(pod, call.counts)]
     if call.book is None:
         return waiting
-    return [pod for pod in waiting if _lacks_devices(pod, call.book, settings.resource_name)]
+    again = {pod.metadata.uid for pod in _reopen_all(call, settings)}
+    return [
+        pod
+        for pod in waiting
+        if pod.metadata.uid not in again and _lacks_devices(pod, call.book, settings.resource_name)
+    ]
+
+
+def _reopen_all(call: AllocateCall, settings: NodeSettings) -> Iterator[FullPod]:
+    """Yield the pods whose kubelet asks again for what it was told before, with that left to allocate."""
+    known = {(one.namespace, one.name): one for one in call.book or ()}
+    for pod in call.pods:
+        entry = known.get((pod.namespace, pod.name))
+        is_granted = pod.annotations.get(keys.BIND_PHASE) in {keys.PHASE_ALLOCATING, keys.PHASE_SUCCESS}
+        is_open = pod.status.start_time is None and pod.metadata.uid not in call.served
+        if entry is None or not (is_granted and is_open) or _find_refusal_of_place(pod, settings):
+            continue
+        if (again := reopen(pod, entry)) is not None:
+            yield again
+
+
+def _has_none(known: KnownPod) -> bool:
+    return not any(known.devices.values())
 
 
 def find_readers(call: AllocateCall, settings: NodeSettings) -> Sequence[FullPod]:
@@ -220,6 +263,11 @@ def _blame(pods: Sequence[FullPod], settings: NodeSettings, names: Names) -> str
     )
 
 
+def _tell_forgotten(pods: Sequence[FullPod], names: Names) -> str:
+    """Name pods of which the kubelet has lost its notes while they run: it asks when a container of theirs starts."""
+    return f"; the kubelet has forgotten the devices of {names.all(pods)}: delete it" if pods else ""
+
+
 def _is_ours(pod: FullPod, settings: NodeSettings) -> bool:
     """Whether the scheduler placed the pod on this node."""
     is_its = settings.any_scheduler or pod.spec.scheduler_name == settings.scheduler_name
@@ -232,48 +280,34 @@ def _say(counts: Sequence[int]) -> str:
 
 def _find_refusal(pod: FullPod, settings: NodeSettings) -> str:
     """Return why the pod may not be served, empty when it may."""
+    if refusal := _find_refusal_of_place(pod, settings):
+        return refusal
+    if not _is_waiting(pod, settings):
+        return f"is in phase {pod.annotations.get(keys.BIND_PHASE, '')!r}, not {keys.PHASE_ALLOCATING!r}"
+    return ""
+
+
+def _find_refusal_of_place(pod: FullPod, settings: NodeSettings) -> str:
+    """Return why the pod may not hold devices here at all, empty when it may."""
     if pod.spec.node_name != settings.node_name:
         return f"is bound to {pod.spec.node_name or 'no node'}"
     if not settings.any_scheduler and pod.spec.scheduler_name != settings.scheduler_name:
         return f"belongs to scheduler {pod.spec.scheduler_name!r}, not {settings.scheduler_name!r}"
-    return _find_refusal_of_state(pod, settings)
-
-
-def _find_refusal_of_state(pod: FullPod, settings: NodeSettings) -> str:
     if pod.annotations.get(keys.VGPU_NODE) != settings.node_name:
         return f"was not scheduled to it ({keys.VGPU_NODE} is {pod.annotations.get(keys.VGPU_NODE, '')!r})"
     if pod.is_terminating:
         return "is being deleted"
     if pod.is_over:
         return f"is over ({pod.status.phase})"
-    if not _is_waiting(pod):
-        return f"is in phase {pod.annotations.get(keys.BIND_PHASE, '')!r}, not {keys.PHASE_ALLOCATING!r}"
     return ""
 
 
-def _is_waiting(pod: Pod) -> bool:
+def _is_waiting(pod: Pod, settings: NodeSettings) -> bool:
     """Whether a pod is in phase ``allocating``, or another vendor's plugin has said ``success`` for its own part."""
     phase = pod.annotations.get(keys.BIND_PHASE, "")
     if phase != keys.PHASE_SUCCESS or pod.status.start_time is not None:
         return phase == keys.PHASE_ALLOCATING
-    return has_lists_beside(pod) and may_have_shares(pod.annotations.get(keys.DEVICES_TO_ALLOCATE, ""))
-
-
-def has_lists_beside(pod: Pod) -> bool:
-    """Whether other vendors' plugins have or had something to allocate for a pod."""
-    return any(key in pod.annotations for key in lists_beside())
-
-
-def is_served_beside(pod: Pod) -> bool:
-    """Whether no other vendor's plugin has anything left to allocate for a pod; a list that cannot be read is left."""
-    return not any(may_have_shares(pod.annotations.get(key, "")) for key in lists_beside())
-
-
-@cache
-def lists_beside() -> frozenset[str]:
-    """Return the lists of the other vendors whose plugins share the common node lock."""
-    profiles = (profile for family in load_shipped() for profile in family.profiles)
-    return Catalog(tuple(profiles)).lists_under(keys.NODE_LOCK) - {keys.DEVICES_TO_ALLOCATE}
+    return has_lists_beside(pod, settings) and may_have_shares(pod.annotations.get(keys.DEVICES_TO_ALLOCATE, ""))
 
 
 def _waits_for(pod: FullPod, counts: Sequence[int]) -> bool:

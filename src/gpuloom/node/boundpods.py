@@ -4,10 +4,11 @@ Whoever may create pods chooses how large they are, and those that have ended st
 """
 
 from collections.abc import Collection
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
 from gpuloom.kube.resources import FULL_PODS, Resource
-from gpuloom.node.asking_pod import lists_beside
+from gpuloom.node.listsbeside import lists_beside
 from gpuloom.node.replicas import is_instance_resource
 from gpuloom.node.response import disables_control
 from gpuloom.wire import keys
@@ -32,17 +33,20 @@ _ANNOTATIONS = frozenset(
 )
 
 
-def bound_pods(*names: str) -> Resource[FullPod]:
-    """Return how pods are read by one who asks only for what their containers get of these resources."""
-    resources = frozenset(names)
-    return replace(FULL_PODS, keep=lambda pod: _cut(pod, resources), page_size=_PAGE_SIZE)
+def bound_pods(*names: str, own_lists: AbstractSet[str] = frozenset()) -> Resource[FullPod]:
+    """Return how pods are read by one who asks only for what their containers get of these resources.
+
+    ``own_lists`` are the device lists of a user's own vendors that are read beside those of the shipped ones.
+    """
+    resources, annotations = frozenset(names), _ANNOTATIONS | lists_beside(own_lists)
+    return replace(FULL_PODS, keep=lambda pod: _cut(pod, resources, annotations), page_size=_PAGE_SIZE)
 
 
-def _cut(pod: FullPod, resources: Collection[str]) -> FullPod:
-    return FullPod(metadata=_cut_meta(pod), spec=_cut_spec(pod, resources), status=_cut_status(pod))
+def _cut(pod: FullPod, resources: Collection[str], annotations: Collection[str]) -> FullPod:
+    return FullPod(metadata=_cut_meta(pod, annotations), spec=_cut_spec(pod, resources), status=_cut_status(pod))
 
 
-def _cut_meta(pod: FullPod) -> FullMeta:
+def _cut_meta(pod: FullPod, annotations: Collection[str]) -> FullMeta:
     meta = pod.metadata
     return FullMeta(
         name=meta.name,
@@ -50,7 +54,7 @@ def _cut_meta(pod: FullPod) -> FullMeta:
         uid=meta.uid,
         resource_version=meta.resource_version,
         deletion_timestamp=meta.deletion_timestamp,
-        annotations={key: text for key, text in pod.annotations.items() if _is_read(key)},
+        annotations={key: text for key, text in pod.annotations.items() if key in annotations},
     )
 
 
@@ -94,7 +98,3 @@ def _cut_status(pod: FullPod) -> FullStatus:
         init_container_statuses=None if pod.is_over else status.init_container_statuses,
         container_statuses=None if pod.is_over else status.container_statuses,
     )
-
-
-def _is_read(annotation: str) -> bool:
-    return annotation in _ANNOTATIONS or annotation in lists_beside()

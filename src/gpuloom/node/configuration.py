@@ -21,6 +21,11 @@ from gpuloom.wire.node_config import NodeConfig, decode_node_config
 MODES: tuple[OperatingMode, ...] = get_args(OperatingMode)
 STRATEGIES: tuple[MigStrategy, ...] = get_args(MigStrategy)
 _LOG_LEVELS = ("0", "1", "3", "4")
+_COUNT = "deviceSplitCount (--device-split-count)"
+_SCALINGS = (
+    ("device_memory_scaling", "deviceMemoryScaling", "--device-memory-scaling"),
+    ("device_core_scaling", "deviceCoreScaling", "--device-cores-scaling"),
+)
 _CHART = {one.name: one.default for one in fields(NodeSettings)}
 _log = structlog.get_logger(__name__)
 
@@ -138,15 +143,16 @@ def _check(settings: NodeSettings) -> None:
     if settings.mode == "mig" or settings.mig_strategy != "none":
         _check_instances(settings)
     if settings.device_split_count < 1:
-        raise ConfigurationError(f"deviceSplitCount is {settings.device_split_count}, but a card needs at least 1")
+        raise ConfigurationError(f"{_COUNT} is {settings.device_split_count}, but a card needs at least 1")
     if settings.device_split_count > MOST_SHARES:
-        raise ConfigurationError(f"deviceSplitCount is {settings.device_split_count}, more than {TOO_MANY_SHARES}")
-    for key in ("device_memory_scaling", "device_core_scaling"):
-        if not 0 < getattr(settings, key) < math.inf:
-            raise ConfigurationError(f"{key} is {getattr(settings, key)}, but must be a number of more than 0")
+        raise ConfigurationError(f"{_COUNT} is {settings.device_split_count}, more than {TOO_MANY_SHARES}")
+    for name, key, flag in _SCALINGS:
+        if not 0 < (value := getattr(settings, name)) < math.inf:
+            raise ConfigurationError(f"{key} ({flag}) is {value}, but must be a number of more than 0")
     if settings.lib_cuda_log_level not in {*_LOG_LEVELS, ""}:
         raise ConfigurationError(
-            f"libCudaLogLevel is {settings.lib_cuda_log_level!r}, but must be one of {', '.join(_LOG_LEVELS)}"
+            f"libCudaLogLevel (--lib-cuda-log-level) is {settings.lib_cuda_log_level!r}, but must be one of "
+            f"{', '.join(_LOG_LEVELS)}"
         )
 
 

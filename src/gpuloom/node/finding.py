@@ -15,7 +15,15 @@ import structlog
 from gpuloom.kube.client import KubeClient
 from gpuloom.kube.errors import ApiError, NotFoundError
 from gpuloom.kube.resources import FULL_PODS, NODES
-from gpuloom.node.asking_pod import AllocateCall, check_call, check_owner, choose_candidate, find_readers, find_told
+from gpuloom.node.asking_pod import (
+    AllocateCall,
+    check_call,
+    check_owner,
+    choose_candidate,
+    find_readers,
+    find_told,
+    find_unheard,
+)
 from gpuloom.node.boundpods import bound_pods
 from gpuloom.node.clock import Sleep
 from gpuloom.node.errors import AllocationError, KubeletError, UnclearError
@@ -53,13 +61,15 @@ _log = structlog.get_logger(__name__)
 class FoundPod:
     """The pod of a call, the call with what was known then, and the node lock if that names the pod.
 
-    With ``is_shown`` a watch showed the pods, nobody looked for a lock, and the pod must be confirmed.
+    With ``is_shown`` a watch showed the pods, nobody looked for a lock, and the pod must be confirmed. With
+    ``is_repeated`` the pod was granted this before, and what it has left to allocate is made up.
     """
 
     pod: FullPod
     call: AllocateCall
     lock: NodeLock | None = None
     is_shown: bool = False
+    is_repeated: bool = False
 
 
 class PodFinder:
@@ -84,7 +94,7 @@ class PodFinder:
             read_book_if_shown, settings.pod_resources_socket, settings.resource_name
         )
         self._sleep = sleep
-        self._bound_pods = bound_pods(settings.resource_name)
+        self._bound_pods = bound_pods(settings.resource_name, own_lists=settings.own_lists)
         self._served: set[str] = set()
 
     def note_served(self, pod: FullPod) -> None:
@@ -184,7 +194,9 @@ class PodFinder:
             pods = await self._list_pods(book)
             self._served.intersection_update(pod.metadata.uid for pod in pods)
             call = AllocateCall(counts, pods, book, self._served, instances)
-            pod = find_told(call, self._settings)
+            told = find_told(call, self._settings)
+            unheard = find_unheard(call, self._settings) if told is None else None
+            pod = told or unheard
             if pod is None:
                 pod = await self._find_owner(lock, call) if lock else choose_candidate(call, self._settings)
         except ApiError as error:
@@ -194,7 +206,8 @@ class PodFinder:
             place = f"node {node_name}, annotation {keys.NODE_LOCK}"
             raise AllocationError(f"{place}: {error}", f"{place}: cannot be read") from error
         check_call(pod, call, self._settings)
-        return FoundPod(pod, call, lock if lock and lock.is_held_by(pod.namespace, pod.name) else None)
+        own_lock = lock if lock and lock.is_held_by(pod.namespace, pod.name) else None
+        return FoundPod(pod, call, own_lock, is_repeated=unheard is not None)
 
     async def _list_pods(self, book: Book | None) -> Sequence[FullPod]:
         """Return the pods of the node that have not ended: there may be very many of the others."""

@@ -14,6 +14,8 @@ APPLICATION_XIDS = frozenset({13, 31, 43, 45, 68, 109})
 
 DEFAULT_RECOVERY_S = 300.0
 _TOLD_EVERY_S = 60.0
+_MOST_DIGITS = 9
+_MOST_SHOWN = 80
 _ALL = frozenset({"all", "xids"})
 _log = structlog.get_logger(__name__)
 
@@ -169,6 +171,10 @@ def _split(text: str) -> frozenset[str]:
 def _numbers(items: AbstractSet[str]) -> frozenset[int]:
     words = items - _ALL
     for item in sorted(words):
-        if not item.isdecimal():
-            _log.warning("not an Xid, ignored", item=item)
-    return frozenset(int(item) for item in words if item.isdecimal())
+        if not _is_number(item):
+            _log.warning("not an Xid, ignored", item=item[:_MOST_SHOWN])
+    return frozenset(int(item) for item in words if _is_number(item))
+
+
+def _is_number(item: str) -> bool:
+    return item.isdecimal() and len(item) <= _MOST_DIGITS

@@ -24,6 +24,8 @@ _OPEN_FOR_OWN_FILES = 0o1777
 _CLOSED = 0o700
 _LOCK = "lock"
 _STALE_S = 60.0
+_PLACED = "placed-libraries"
+_LONGEST_LIST_BYTES = 2**16
 _NUMBER = re.compile(r"\d+", re.ASCII)
 _VERSIONED = re.compile(r"libvgpu\.so\.v?(\d+(?:\.\d+)*)([+-][\w.+-]*)?", re.ASCII)
 
@@ -41,11 +43,25 @@ def check_library(settings: NodeSettings) -> None:
 
 
 def find_library(settings: NodeSettings) -> str:
-    """Return the path of the limiter's library on the host: the highest ``libvgpu.so.<version>`` if there is one."""
+    """Return the path of the limiter's library on the host: the highest ``libvgpu.so.<version>`` if there is one.
+
+    Only those count that the chart's init container placed last, if it did: others are there for containers that were
+    started with them.
+    """
     plain = settings.on_this_side(settings.library)
-    names = (path.name for path in plain.parent.glob(f"{plain.name}.*"))
+    present = {path.name for path in plain.parent.glob(f"{plain.name}*")}
+    names = present & _read_placed(plain.parent) or present
     versioned = [match for name in names if (match := _VERSIONED.fullmatch(name))]
     return f"{settings.hook_dir}/{max(versioned, key=_version)[0]}" if versioned else settings.library
+
+
+def _read_placed(folder: Path) -> frozenset[str]:
+    """Return the names of the files that the chart's init container placed last, none where it is not known."""
+    try:
+        with (folder / _PLACED).open("rb") as file:
+            return frozenset(file.read(_LONGEST_LIST_BYTES).decode(errors="replace").splitlines())
+    except OSError:
+        return frozenset()
 
 
 def look_up(settings: NodeSettings) -> HostFacts:

@@ -69,6 +69,11 @@ class NodePods(Generic[P]):
         return self._pods
 
     @property
+    def uids(self) -> frozenset[str]:
+        """The UIDs of all pods, also of those that cannot be read."""
+        return frozenset((*self._pods, *self._unreadable))
+
+    @property
     def all(self) -> Collection[P]:
         """The pods, in any order."""
         return self._pods.values()

@@ -127,5 +127,5 @@ class LateRelease:
 
 def watch_node(client: KubeClient, settings: NodeSettings, *, sleep: Sleep = asyncio.sleep) -> NodeWatch:
     """Return a watch of a node that has not begun."""
-    pods = NodePods(client, bound_pods(settings.resource_name), settings.node_name)
+    pods = NodePods(client, bound_pods(settings.resource_name, own_lists=settings.own_lists), settings.node_name)
     return NodeWatch(pods, LateRelease(client, settings.node_name, sleep=sleep))

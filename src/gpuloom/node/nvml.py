@@ -167,6 +167,9 @@ class Nvml(Protocol):
         Raises DriverMissingError where there is no driver at all.
         """
 
+    def forget_absent(self) -> None:
+        """Leave out lost cards from the next reading on, if the driver does not know of them any more."""
+
     async def watch_events(self) -> Mapping[str, Coverage]:
         """Ask the driver afresh to report critical errors; tells by UUID for which cards it will."""
 

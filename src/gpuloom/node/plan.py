@@ -7,7 +7,7 @@ import structlog
 from msgspec.structs import replace
 
 from gpuloom.model.mig import MigRuntime
-from gpuloom.model.share import ContainerShares
+from gpuloom.model.share import ContainerShares, in_places
 from gpuloom.node.errors import AllocationError
 from gpuloom.node.mig.claims import InstanceKey
 from gpuloom.node.mig.standing import check_ids, check_number
@@ -68,10 +68,10 @@ def plan_allocation(pod: FullPod, requests: Sequence[Sequence[str]], around: Sur
     The ids matter only with preferred allocation: otherwise the scheduler chose the cards, and the kubelet only counts.
     Raises AllocationError when the pod has nothing to allocate, or not what was asked for.
     """
-    containers = pod.all_containers
     text = pod.annotations.get(keys.DEVICES_TO_ALLOCATE, "")
     grants = []
     try:
+        containers = pod.all_containers[places_missing(pod) :]
         for ids in requests:
             position, shares, text = take_next(text)
             if len(shares) != len(ids):
@@ -170,6 +170,17 @@ def _check_given(pod: FullPod, position: int, shares: ContainerShares) -> None:
             f"container number {position + 1} of pod {pod.full_name} has other shares in {keys.DEVICES_TO_ALLOCATE} "
             f"than in {keys.DEVICES_ALLOCATED}: somebody has changed them since it was scheduled"
         )
+
+
+def places_missing(pod: FullPod) -> int:
+    """Return how many of a pod's first containers have no place in its device lists.
+
+    Raises WireError when these cannot be read.
+    """
+    annotations = pod.annotations
+    text = annotations.get(keys.DEVICES_ALLOCATED) or annotations.get(keys.DEVICES_TO_ALLOCATE, "")
+    found = decode_shares(text)
+    return len(in_places(found, len(pod.all_containers))) - len(found)
 
 
 def _find_container(pod: FullPod, containers: Sequence[FullContainer], position: int) -> FullContainer:

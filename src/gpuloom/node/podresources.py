@@ -73,11 +73,15 @@ class AllocationCheck:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    def drop(self) -> None:
+        """Give up all checks: a kubelet that was restarted gives ids of which it did not hear to other pods."""
+        for task in self._tasks:
+            task.cancel()
+
     async def close(self) -> None:
         """End all checks."""
         tasks = tuple(self._tasks)
-        for task in tasks:
-            task.cancel()
+        self.drop()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _check(self, pod: Pod, ids: frozenset[str]) -> None:

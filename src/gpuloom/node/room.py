@@ -12,7 +12,7 @@ from gpuloom.engine.state.holdings import cards_named, find_flaw
 from gpuloom.engine.state.usage import NOTHING, Usage, collapse
 from gpuloom.model.card import Card
 from gpuloom.model.mig import MIG_MODE
-from gpuloom.model.share import ContainerShares, without_end
+from gpuloom.model.share import ContainerShares, in_places, without_end
 from gpuloom.node.errors import NoRoomError
 from gpuloom.node.naming import Names, phrase
 from gpuloom.wire import keys
@@ -73,7 +73,7 @@ def _decode(pod: Pod) -> tuple[ContainerShares, ...]:
     found = decode_shares(text)
     if flaw := find_flaw(found, text):
         raise WireError(flaw)
-    return without_end(found)
+    return without_end(in_places(found, len(pod.all_containers)))
 
 
 def _text_of(pod: Pod) -> str:

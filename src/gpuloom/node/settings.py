@@ -74,8 +74,9 @@ class NodeSettings:
     a resource of its own beside the undivided cards (``mixed``). With ``node_wide_locks`` all containers lock in
     ``lock_dir`` of the host; otherwise each sees its own folder there. ``limit_order`` says whether limits are numbered
     as in the pod's annotation or by the cards' indexes. Without ``limit_whole_cards`` programs of a container that has
-    its cards alone do not load the limiter, unless the pod says otherwise. ``pod_uid`` is the UID of the pod of this
-    process, empty where it runs in none: then its node is locked for every pod (binding 9).
+    its cards alone do not load the limiter, unless the pod says otherwise. ``own_lists`` are the annotations from which
+    the plugins of a user's own vendors take what is to be allocated, where they share the node lock. ``pod_uid`` is the
+    UID of the pod of this process, empty where it runs in none: then its node is locked for every pod (binding 9).
     """
 
     node_name: str
@@ -108,6 +109,7 @@ class NodeSettings:
     node_wide_locks: bool = False
     limit_whole_cards: bool = True
     fail_on_init_error: bool = True
+    own_lists: AbstractSet[str] = frozenset()
     pod_uid: str = ""
     injection: InjectionSettings = field(default_factory=InjectionSettings)
     health: HealthSettings = field(default_factory=HealthSettings)

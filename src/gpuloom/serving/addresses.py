@@ -34,6 +34,6 @@ def split_address(flag: str, text: str) -> Address:
     Raises CannotServeError when it is not of that form.
     """
     host, separator, port = text.rpartition(":")
-    if not separator or not port.isdecimal() or int(port) > 65535:
+    if not separator or not port.isdecimal() or len(port) > 5 or int(port) > 65535:
         raise CannotServeError(f"{flag} {text!r} is not host:port, for example 127.0.0.1:8080")
     return Address(flag, host.strip("[]"), int(port))

@@ -65,6 +65,14 @@ async def test_a_signal_is_a_good_end(tmp_path, number):
         assert await process.wait() == 0
 
 
+@pytest.mark.parametrize("interval", ["-5m", "0s", "1s", "99999999999999d"])
+def test_an_interval_in_which_the_directories_of_new_pods_would_vanish_is_wrong_usage(monkeypatch, capsys, interval):
+    monkeypatch.setenv("NODE_NAME", "n1")
+    assert run(["monitor", "--cards=two-t4", f"--resync-interval={interval}"]) is ExitCode.USAGE
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "--resync-interval" in line
+
+
 def test_a_monitor_without_a_node_name_is_wrong_usage(monkeypatch):
     for name in ("NODE_NAME", "NodeName"):
         monkeypatch.delenv(name, raising=False)

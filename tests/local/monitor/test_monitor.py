@@ -171,6 +171,20 @@ async def test_old_names_can_be_left_out(site):
         assert "HostGPUMemoryUsage" not in await scrape(monitor)
 
 
+async def test_a_container_that_waits_for_another_goes_on_when_the_monitor_ends(site):
+    site.settings.mig_lock.touch()
+    content = Content(uuids=(site.cards[0].encode(),), recent=-1)
+    low = put_region(site, await site.create_pod("low", site.share), content)
+    async with site.monitor() as monitor:
+
+        async def is_known() -> bool:
+            return 'pod="low"' in await scrape(monitor)
+
+        await wait_until(is_known)
+        assert read_word(low, FORMS["1.2"].recent) == -1
+    assert read_word(low, FORMS["1.2"].recent) == 0
+
+
 async def test_a_container_of_low_priority_waits_until_the_other_is_idle(site):
     high = put_region(site, await site.create_pod("high", site.share, priority=0), Content(recent=2))
     low = put_region(site, await site.create_pod("low", site.share), Content(recent=2))

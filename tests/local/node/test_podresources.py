@@ -104,6 +104,15 @@ async def test_a_pod_that_has_the_name_of_one_that_left_is_not_taken_for_it(site
     assert check.findings == 0
 
 
+async def test_ids_of_which_the_kubelet_did_not_hear_may_be_anothers_once_it_was_restarted(site, running, check):
+    asked_again = await site.create_pod("again", count=0)
+    check.begin(asked_again, [*site.kubelet.held_by(running.metadata.uid)])
+    tasks = [*check._tasks]
+    check.drop()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    assert check.findings == 0
+
+
 async def test_ids_that_nobody_holds_are_no_finding(running, check):
     check.begin(running, ["GPU-nobody-0"])
     await finish(check)

@@ -1,5 +1,7 @@
 """Allocate on a node without the lock: the phase is the lock, and a pod costs its plugin one write (binding 9)."""
 
+from dataclasses import replace as replace_settings
+
 import pytest
 from local.node.unlocked import ALLOCATED, ID, LOCK, ONE, PHASE, REGISTERED, TO_ALLOCATE, Scene, count_calls
 from msgspec.structs import replace
@@ -106,6 +108,16 @@ async def test_an_init_container_is_served_before_the_regular_one(scene):
 
 async def test_a_pod_of_two_vendors_is_not_called_served_before_the_other_plugin_is_done(scene):
     await scene.add_pod(**{DCU: "DCU-0,DCU,1000,10:;"})
+    await scene.lock("p")
+    await scene.allocator.allocate([ID])
+    assert await scene.says() == ("allocating", ";")
+    assert await scene.has_lock()
+
+
+async def test_a_pod_that_also_has_cards_of_an_own_vendor_keeps_its_lock_until_their_plugin_is_done(scene):
+    scene.settings = replace_settings(scene.settings, own_lists=frozenset({"acme.example/to-allocate"}))
+    scene.restart()
+    await scene.add_pod(**{"acme.example/to-allocate": "ACME-1,Acme,1000,10:;"})
     await scene.lock("p")
     await scene.allocator.allocate([ID])
     assert await scene.says() == ("allocating", ";")

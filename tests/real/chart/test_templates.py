@@ -358,13 +358,14 @@ def test_where_nvidias_cards_are_not_offered_there_is_no_device_plugin_of_theirs
     assert "amd.com/gpu" in list_managed(objects)
 
 
-def test_vendors_of_ones_own_are_given_to_the_scheduler_with_their_resources(helm: Helm) -> None:
+@pytest.mark.parametrize("container", ["extender", "device-plugin"])
+def test_vendors_of_ones_own_are_given_to_scheduler_and_device_plugin(helm: Helm, container: str) -> None:
     own = {"vendors": {"profiles": {"corp.toml": 'word = "Corp"'}, "managedResources": ["corp.example/npu"]}}
     objects = helm.template(with_values(own))
     assert find(objects, "ConfigMap", "-vendors")["data"] == {"corp.toml": 'word = "Corp"'}
-    extender = find_container(objects, "extender")
-    (mount,) = (one for one in extender["volumeMounts"] if one["name"] == "vendors")
-    assert f"--vendor-dir={mount['mountPath']}" in extender["args"]
+    reader = find_container(objects, container)
+    (mount,) = (one for one in reader["volumeMounts"] if one["name"] == "vendors")
+    assert f"--vendor-dir={mount['mountPath']}" in reader["args"]
     assert "corp.example/npu" in list_managed(objects)
 
 

@@ -89,6 +89,23 @@ def test_a_restarted_kubelet_leaves_running_pods_alone_and_starts_new_ones(site,
     assert held.items() <= {device: {*pods} for device, pods in holders(site).items()}.items()
 
 
+def test_a_pod_that_waits_to_be_started_again_outlives_a_restart_of_the_kubelet(site, start):
+    """A kubelet refuses a pod that does not run while its plugin has not registered again."""
+    start("crashes", [1000], command="exit 1", restart="Always")
+    site.api.wait_for(
+        f"{PODS}/crashes",
+        lambda pod: any(
+            one["state"].get("waiting", {}).get("reason") == "CrashLoopBackOff"
+            for one in pod["status"].get("containerStatuses", ())
+        ),
+    )
+    site.restart_kubelet()
+    site.wait_for_devices(20)
+    start("after", [2000])
+    wait_until_running(site, "after")
+    assert site.api.get(f"{PODS}/crashes")["status"]["phase"] != "Failed"
+
+
 def test_a_killed_plugin_leaves_running_pods_alone_and_serves_new_ones_when_it_is_back(site, start):
     start("survivor", [1000])
     wait_until_running(site, "survivor")

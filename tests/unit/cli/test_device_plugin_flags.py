@@ -1,5 +1,9 @@
 """From the command line and the environment to settings."""
 
+import math
+import shutil
+from pathlib import Path
+
 import pytest
 from cyclopts import App
 
@@ -13,6 +17,9 @@ from gpuloom.cli.device_plugin_flags import (
 )
 from gpuloom.node.errors import ConfigurationError
 from gpuloom.node.settings import NodeSettings
+
+ACME = Path(__file__).parents[3] / "docs/examples/acme.toml"
+_NO_SECONDS = (-1.0, math.nan, math.inf)
 
 
 def read(*tokens, **environment):
@@ -84,12 +91,34 @@ def test_health_checks_are_read_from_the_environment():
     assert (health.is_fatal(48), health.is_fatal(79), health.recovery_s) == (True, False, 7)
 
 
+def test_an_xid_of_more_digits_than_any_has_is_left_out():
+    assert read(DP_ENABLE_HEALTHCHECKS=f"48,{'9' * 5000}").health.counted == {48}
+
+
+def test_the_lists_of_own_vendors_that_share_the_node_lock_are_read(tmp_path):
+    shutil.copy(ACME, tmp_path)
+    text = ACME.read_text().replace("acme.example", "corp.example").replace('"Acme"', '"Corp"')
+    (tmp_path / "corp.toml").write_text(f'{text}\n[lock]\nkey = "hami.io/mutex.lock"\n')
+    assert read(f"--vendor-dir={tmp_path}").own_lists == {"corp.example/to-allocate"}
+
+
+@pytest.mark.parametrize("text", ["word = 5", None])
+def test_own_vendors_that_cannot_be_read_name_the_flag_or_the_file(tmp_path, text):
+    if text is not None:
+        (tmp_path / "corp.toml").write_text(text)
+    folder = tmp_path if text else tmp_path / "absent"
+    with pytest.raises(ConfigurationError, match="corp.toml" if text else "--vendor-dir"):
+        read(f"--vendor-dir={folder}")
+
+
 @pytest.mark.parametrize(
     ("flags", "text"),
     [
         (DevicePluginFlags(container=ContainerFlags(device_list_strategy="magic")), "--device-list-strategy 'magic'"),
         (DevicePluginFlags(container=ContainerFlags(device_list_strategy="")), "--device-list-strategy ''"),
         (DevicePluginFlags(container=ContainerFlags(imex_channel_ids="a")), "--imex-channel-ids 'a'"),
+        (DevicePluginFlags(container=ContainerFlags(imex_channel_ids="9" * 5000)), "--imex-channel-ids '999"),
+        *((DevicePluginFlags(card=CardFlags(health_recovery_s=each)), "--health-recovery-s") for each in _NO_SECONDS),
         (DevicePluginFlags(place=PlaceFlags(kubelet_socket=PlaceFlags().host_root / "k.sock")), "called kubelet.sock"),
     ],
 )

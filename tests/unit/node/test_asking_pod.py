@@ -126,6 +126,14 @@ def test_a_call_that_no_pod_of_ours_waits_for_names_the_foreign_pod_and_what_to_
         choose_candidate(AllocateCall([1], [make_foreign()]), settings)
 
 
+def test_a_call_for_a_running_pod_that_its_kubelet_has_forgotten_says_what_to_do(settings, make_pod):
+    """It has lost its notes, and a container starts again (decision 045)."""
+    facts = {"started": "2026-01-01T00:00:00Z", "annotations": {"hami.io/bind-phase": "success"}}
+    pod = make_pod(";", name="runs", containers=[container()], **facts)
+    with pytest.raises(AllocationError, match="has forgotten the devices of ns/runs: delete it"):
+        choose_candidate(AllocateCall([1], [pod], [known("runs", {"c": []})]), settings)
+
+
 def test_a_call_beside_nobody_else_is_for_the_pod_that_waits(settings, ours):
     check_call(ours, AllocateCall([1], [ours]), settings)
 

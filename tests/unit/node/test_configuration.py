@@ -148,13 +148,13 @@ def test_a_missing_device_configuration_is_named(settings, tmp_path):
 @pytest.mark.parametrize(
     ("flags", "text"),
     [
-        ({"device_split_count": 0}, "deviceSplitCount is 0"),
-        ({"device_split_count": 2**31 - 1}, "more than the 4000 shares of a card"),
-        ({"device_memory_scaling": 0.0}, "device_memory_scaling is 0"),
-        ({"device_memory_scaling": math.inf}, "device_memory_scaling is inf"),
-        ({"device_core_scaling": math.nan}, "device_core_scaling is nan"),
-        ({"device_core_scaling": -1.0}, "device_core_scaling is -1"),
-        ({"lib_cuda_log_level": "2"}, "libCudaLogLevel is '2'"),
+        ({"device_split_count": 0}, r"deviceSplitCount \(--device-split-count\) is 0"),
+        ({"device_split_count": 2**31 - 1}, "--device-split-count.*more than the 4000 shares of a card"),
+        ({"device_memory_scaling": 0.0}, r"deviceMemoryScaling \(--device-memory-scaling\) is 0"),
+        ({"device_memory_scaling": math.inf}, "--device-memory-scaling.* is inf"),
+        ({"device_core_scaling": math.nan}, "--device-cores-scaling.* is nan"),
+        ({"device_core_scaling": -1.0}, r"deviceCoreScaling \(--device-cores-scaling\) is -1"),
+        ({"lib_cuda_log_level": "2"}, r"libCudaLogLevel \(--lib-cuda-log-level\) is '2'"),
     ],
 )
 def test_a_value_that_cannot_be_is_refused(load, flags, text):

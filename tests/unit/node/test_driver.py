@@ -149,6 +149,31 @@ async def test_a_card_that_comes_back_is_healthy(driver, library):
     assert [gpu.healthy for gpu in await driver.read_gpus()] == [True, True]
 
 
+async def test_a_card_in_whose_slot_another_answers_was_exchanged_and_is_gone(driver, library):
+    await driver.read_gpus()
+    library.cards[1] = StubCard("GPU-c", pci_bus_id="00000000:5E:00.0", minor=1)
+    library.write()
+    assert [(gpu.uuid, gpu.index, gpu.healthy) for gpu in await driver.read_gpus()] == [
+        ("GPU-a", 0, True),
+        ("GPU-c", 1, True),
+    ]
+
+
+async def test_a_card_that_the_driver_does_not_count_any_more_is_gone_after_a_reload(driver, library):
+    await driver.read_gpus()
+    del library.cards[1]
+    library.write()
+    driver.forget_absent()
+    assert [gpu.uuid for gpu in await driver.read_gpus()] == ["GPU-a"]
+
+
+async def test_a_card_that_does_not_answer_during_a_reload_stays_as_unhealthy(driver, library):
+    await driver.read_gpus()
+    library.fail("nvmlDeviceGetHandleByIndex_v2", LOST, card=1)
+    driver.forget_absent()
+    assert [(gpu.uuid, gpu.healthy) for gpu in await driver.read_gpus()] == [("GPU-a", True), ("GPU-b", False)]
+
+
 async def test_a_probe_asks_for_name_and_memory(driver, library):
     library.fail("nvmlDeviceGetMemoryInfo", LOST, card=1)
     await driver.probe("GPU-a")

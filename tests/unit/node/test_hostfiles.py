@@ -52,6 +52,22 @@ def test_a_release_comes_after_its_candidates(host, lower, higher):
     assert find_library(host) == f"{PLAIN}.{higher}"
 
 
+@pytest.mark.parametrize(
+    ("placed", "found"),
+    [
+        ("libvgpu.so.2.9.1\nvalidator\n", ".2.9.1"),
+        ("libvgpu.so\nlibvgpu.so.2.9.1\n", ".2.9.1"),
+        ("libvgpu.so\n", ""),
+        ("libvgpu.so.2.8.0\n", ".2.10.0"),
+        ("", ".2.10.0"),
+    ],
+)
+def test_what_the_chart_placed_last_comes_before_a_higher_version_that_is_left(host, placed, found):
+    put(host, "libvgpu.so", "libvgpu.so.2.9.1", "libvgpu.so.2.10.0")
+    (host.host_root / "usr/local/vgpu/placed-libraries").write_text(placed)
+    assert find_library(host) == f"{PLAIN}{found}"
+
+
 def test_a_version_of_any_length_is_compared(host):
     put(host, "libvgpu.so.2.9.1", f"libvgpu.so.{'9' * 200}")
     assert find_library(host) == f"{PLAIN}.{'9' * 200}"

@@ -42,6 +42,13 @@ async def test_a_pod_that_cannot_be_read_any_more_stays_as_it_was_known() -> Non
     assert [one.name for one in pods.all] == ["a"]
 
 
+async def test_a_pod_that_could_never_be_read_is_there() -> None:
+    """The monitor deletes nothing of it."""
+    async with following(pod_list(pod("a"), bad_pod("b"))) as (pods, server):
+        await server.held.wait()
+    assert {*pods.uids} == {"uid-a", "uid-b"}
+
+
 async def test_pods_are_all_told_when_they_are_listed_and_can_be_read() -> None:
     async with following(pod_list(pod("a"))) as (pods, server):
         assert not pods.are_all_told

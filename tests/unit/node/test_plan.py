@@ -154,6 +154,14 @@ def test_example_d_an_init_container_is_served_first(plan):
     assert result.grants[0].cache_dir == "/usr/local/vgpu/containers/u1_i"
 
 
+@pytest.mark.parametrize("first", [(), ({"name": "a"},)], ids=["init alone", "and a first container without cards"])
+def test_a_list_without_places_for_the_first_containers_is_for_the_last_ones(plan, first):
+    """wire protocol 3.2: HAMi up to 2.8 has none for init containers, and some versions lose those without cards."""
+    containers = [*first, {"name": "c"}, {"name": "d"}]
+    granted = plan(A + B, 1, 1, init_containers=[{"name": "i"}], containers=containers)
+    assert [grant.container for grant in granted.grants] == ["c", "d"]
+
+
 @pytest.mark.parametrize(("value", "preloaded"), [("true", False), ("1", False), ("false", True), ("yes", True)])
 def test_example_e_only_a_true_value_keeps_the_limiter_out(plan, value, preloaded):
     container = {"name": "c", "env": [{"name": "CUDA_DISABLE_CONTROL", "value": value}]}

@@ -161,3 +161,11 @@ def test_pods_that_come_one_after_another_never_get_more_than_there_is(
         else:
             assert fits
             held.append(share)
+
+
+def test_a_list_without_places_for_init_containers_is_that_of_the_regular_ones(give: Make) -> None:
+    """HAMi up to 2.8: taken for an init container's, the first share would count beside no other."""
+    beside = [{"name": "c"}, {"name": "d"}]
+    other = give("other", (400, 0), (400, 0), containers=beside, init_containers=[{"name": "i"}])
+    with pytest.raises(NoRoomError, match="1001 of 1000 MiB"):
+        check_room(give("p", (201, 0)), [other], [card()], nobody_waits)

@@ -17,6 +17,7 @@ from gpuloom.cli.defragmenting.planoutput import PlanOutput, tell_plan
 from gpuloom.cli.defragmenting.reading import read_cluster
 from gpuloom.cli.defragmenting.tidyingoutput import TidyingOutput, tell_tidying
 from gpuloom.cli.defragmenting.wanted import read_wanted
+from gpuloom.cli.durations import Duration
 from gpuloom.cli.evicting import confirm
 from gpuloom.cli.names import Name
 from gpuloom.cli.outcomes import CommandError, ExitCode
@@ -43,7 +44,7 @@ def run_defrag(
     force: Annotated[bool, Parameter(negative=())] = False,
     execute: Annotated[bool, Parameter(negative=())] = False,
     yes: Annotated[bool, Parameter(name=["--yes", "-y"], negative=())] = False,
-    timeout: timedelta = timedelta(minutes=5),
+    timeout: Duration = timedelta(minutes=5),
     cluster: ClusterFlags = _CLUSTER,
     output: Annotated[Literal["text", "json", "yaml"], Parameter(name=["--output", "-o"])] = "text",
 ) -> ExitCode:

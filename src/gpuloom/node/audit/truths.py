@@ -10,7 +10,7 @@ from gpuloom.engine.request.demand import read_container_types
 from gpuloom.engine.state.foreign_pods import is_foreign
 from gpuloom.engine.state.usage import Usage, collapse
 from gpuloom.model.card import Card
-from gpuloom.model.share import ContainerShares
+from gpuloom.model.share import ContainerShares, in_places
 from gpuloom.node.replicas import card_of_share, is_instance, is_instance_resource
 from gpuloom.wire.devices import count_devices
 from gpuloom.wire.errors import WireError
@@ -82,7 +82,7 @@ def read_promise(pod: Pod, resource: str) -> Promise:
     meta = pod.metadata
     text = "" if pod.is_over else pod.annotations.get(DEVICES_ALLOCATED, "")
     try:
-        containers = [_keep_ours(shares) for shares in decode_shares(text)]
+        containers = [_keep_ours(shares) for shares in in_places(decode_shares(text), len(pod.all_containers))]
     except WireError:
         return Promise(meta.uid, meta.namespace, meta.name, {}, {}, is_readable=False)
     cards: dict[str, Usage] = {}

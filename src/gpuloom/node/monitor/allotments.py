@@ -7,7 +7,7 @@ never read there.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from gpuloom.model.share import ContainerShares
+from gpuloom.model.share import ContainerShares, in_places
 from gpuloom.node.replicas import card_of_share, is_instance
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.fullpods import FullPod
@@ -85,7 +85,8 @@ def list_shares(pod: Pod) -> Iterator[tuple[Container, ContainerShares]]:
         lists = decode_shares(text)
     except WireError:
         return
-    yield from zip(pod.all_containers, lists, strict=False)
+    containers = pod.all_containers
+    yield from zip(containers, in_places(lists, len(containers)), strict=False)
 
 
 def read_priority(container: Container, resource: str) -> int:

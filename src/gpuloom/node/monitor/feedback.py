@@ -42,6 +42,11 @@ def judge(activities: Sequence[Activity]) -> tuple[RegionUpdate, ...]:
     return tuple(_judge_one(activity, recent, crowd) for activity, recent in zip(activities, aged, strict=True))
 
 
+def release(activity: Activity) -> RegionUpdate:
+    """Say what the region shall say when nobody judges any more: not blocked, and limits on cores count."""
+    return RegionUpdate(max(activity.recent, 0), switch=1)
+
+
 def _age(recent: int) -> int:
     return min(recent, _MOST_RECENT) - 1 if recent > 0 else recent
 

@@ -3,7 +3,7 @@
 Done beside the rounds, because a container may have left so much that deleting it takes long.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +11,6 @@ import structlog
 
 from gpuloom.node.monitor.complaints import Complaints
 from gpuloom.node.monitor.directories import ContainerDirectory, list_directories, read_age_s, remove_directory
-from gpuloom.wire.objects import Pod
 
 _RETRY_S = 300.0
 _log = structlog.get_logger(__name__)
@@ -41,8 +40,8 @@ class Leftovers:
         self._failed: dict[str, _Failure] = {}
         self._of_future: dict[str, float] = {}
 
-    async def tidy(self, pods: Mapping[str, Pod], now_s: float) -> None:
-        """Delete what is due; `pods` are all pods of the node by UID, `now_s` is Unix time."""
+    async def tidy(self, pods: Collection[str], now_s: float) -> None:
+        """Delete what is due; `pods` are the UIDs of all pods of the node, `now_s` is Unix time."""
         try:
             gone = [directory for directory in list_directories(self._root) if directory.pod_uid not in pods]
         except OSError as error:

@@ -89,9 +89,13 @@ class NodeMonitor:
 
     async def run(self) -> None:
         """Monitor until cancelled; raise the error of a part that cannot go on."""
-        await finish_first(
-            self._pods.run(), self._cards.run(), self._make_rounds(), self._tidy(), self._auditor.run(self._sleep)
-        )
+        try:
+            await finish_first(
+                self._pods.run(), self._cards.run(), self._make_rounds(), self._tidy(), self._auditor.run(self._sleep)
+            )
+        finally:
+            # A blocked container would wait until there is a monitor again.
+            await self._rounds.release(self._pods.by_uid)
 
     async def make_round(self) -> None:
         """Look at all containers once, if their pods are known."""
@@ -128,7 +132,7 @@ class NodeMonitor:
         """Delete leftovers again and again, while the pods are known."""
         while True:
             if self._pods.are_current:
-                await self._leftovers.tidy(self._pods.by_uid, self._now())
+                await self._leftovers.tidy(self._pods.uids, self._now())
             await self._sleep(self._settings.period_s)
 
 

@@ -13,7 +13,7 @@ from gpuloom.node.monitor.allotments import Allotment, Allotments
 from gpuloom.node.monitor.complaints import Complaints
 from gpuloom.node.monitor.directories import ContainerDirectory, find_region_file, list_directories
 from gpuloom.node.monitor.errors import RegionError
-from gpuloom.node.monitor.feedback import Activity, RegionUpdate, judge
+from gpuloom.node.monitor.feedback import Activity, RegionUpdate, judge, release
 from gpuloom.node.monitor.region import UUID_SHOWN, DeviceUse, Region
 from gpuloom.node.monitor.regionfile import RegionFile, Signals, read_region_file, write_signals
 from gpuloom.node.monitor.strangers import Strangers
@@ -92,12 +92,11 @@ class Rounds:
         """Look at every container of `pods`, which are the node's by UID. Without feedback nothing is written."""
         errors: dict[str, str] = {}
         directories = self._list(errors)
-        allotments = self._allotments.read(pods)
-        known = [(each, allotments[each.key]) for each in directories if each.key in allotments]
+        known = self._find_known(directories, pods)
         paths = {directory.path for directory, _ in known}
         found = await _read_all(known)
         if with_feedback:
-            errors |= _tell(found.seen)
+            errors |= _tell_all(found.seen, judge([_judge_by(one) for one in found.seen]))
         self.failures += len(errors)
         self._report(paths, found.errors, errors)
         self._figures.keep(paths)
@@ -108,6 +107,18 @@ class Rounds:
             sum(not one.file.region.is_settled for one in found.seen),
             self._strangers.count(directories, {each.path for each, allotment in known if allotment.limits}, pods),
         )
+
+    async def release(self, pods: Mapping[str, FullPod]) -> None:
+        """Block nobody any more, and let limits on cores count, as HAMi-core begins: nobody judges from now on."""
+        found = await _read_all(self._find_known(self._list({}), pods))
+        errors = _tell_all(found.seen, [release(_judge_by(one)) for one in found.seen])
+        self._writes.replace(errors)
+
+    def _find_known(
+        self, directories: Sequence[ContainerDirectory], pods: Mapping[str, FullPod]
+    ) -> list[tuple[ContainerDirectory, Allotment]]:
+        allotments = self._allotments.read(pods)
+        return [(each, allotments[each.key]) for each in directories if each.key in allotments]
 
     def _report(self, paths: Collection[str], of_reading: Mapping[str, str], of_writing: Mapping[str, str]) -> None:
         """Log what is wrong now; of a container with ever new faults, log only that."""
@@ -158,10 +169,9 @@ def _read_one(directory: ContainerDirectory, allotment: Allotment, found: _Found
         found.errors[directory.path] = str(error)
 
 
-def _tell(seen: Sequence[_Seen]) -> Mapping[str, str]:
-    """Judge all containers, and write what changes."""
+def _tell_all(seen: Sequence[_Seen], verdicts: Sequence[RegionUpdate]) -> Mapping[str, str]:
+    """Write what changes by the verdicts; return what went wrong, by directory."""
     errors = {}
-    verdicts = judge([_judge_by(one) for one in seen])
     for one, verdict in zip(seen, verdicts, strict=True):
         signals = _find_changes(one.file.region, verdict)
         if signals == Signals():

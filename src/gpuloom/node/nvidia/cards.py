@@ -33,21 +33,43 @@ class CardReader:
         self._sysfs = sysfs
         self._known: dict[str, Gpu] = {}
         self._nameless: tuple[int, ...] = ()
+        self._forgets = False
+
+    def forget_absent(self) -> None:
+        """Let the next reading leave out cards that the driver does not count, if all others answer."""
+        self._forgets = True
 
     def read(self) -> tuple[Gpu, ...]:
         """Return all cards, sorted by index; one that was read before and does not answer now is unhealthy.
 
-        A card that never answered has no name and is left out, with a line in the log. Raises the library's NVMLError
-        when the driver as a whole fails or no card ever answered, and NonsenseError likewise.
+        One in whose slot another answers was exchanged, and is left out, as is a card that never answered and has no
+        name, with a line in the log. Raises the library's NVMLError when the driver as a whole fails or no card ever
+        answered, and NonsenseError likewise.
         """
         answers, failures = self._ask_cards()
-        self._known.update(answers)
+        self._known = {**self._find_absent(answers, failures), **answers}
         # A driver that is loaded again may number cards differently, so an index that fails does not identify a card.
         missing = [replace(gpu, healthy=False) for uuid, gpu in self._known.items() if uuid not in answers]
         if failures and not self._known:
             raise next(reversed(failures.values()))
         self._report_nameless(failures if len(failures) > len(missing) else {})
         return tuple(sorted((*answers.values(), *missing), key=lambda gpu: (gpu.index, gpu.uuid)))
+
+    def _find_absent(self, answers: Mapping[str, Gpu], failures: Mapping[int, Exception]) -> dict[str, Gpu]:
+        """Return the cards that were read before, do not answer now, and may come back."""
+        forgets, self._forgets = self._forgets and not failures, False
+        in_slots = {gpu.pci_bus_id: uuid for uuid, gpu in answers.items()}
+        absent = {}
+        for uuid, gpu in self._known.items():
+            if uuid in answers:
+                continue
+            if (other := in_slots.get(gpu.pci_bus_id)) is not None:
+                _log.warning("card was exchanged, the old one is not offered any more", uuid=uuid, by=other)
+            elif forgets:
+                _log.warning("card is not there and not offered any more", uuid=uuid)
+            else:
+                absent[uuid] = gpu
+        return absent
 
     def _ask_cards(self) -> tuple[dict[str, Gpu], dict[int, Exception]]:
         """Return the cards that answer by UUID, and what failed by index."""

@@ -65,6 +65,10 @@ class DriverNvml:
         """See :class:`~gpuloom.node.nvml.Nvml`."""
         return await self._ask("read its cards", self._cards.read)
 
+    def forget_absent(self) -> None:
+        """See :class:`~gpuloom.node.nvml.Nvml`."""
+        self._cards.forget_absent()
+
     async def read_version(self) -> str:
         """Return the driver's version, such as ``570.86.15``.
 

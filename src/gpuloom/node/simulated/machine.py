@@ -87,6 +87,9 @@ class SimulatedMachine:
         await self._obey(None)
         return self.gpus
 
+    def forget_absent(self) -> None:
+        """See :class:`~gpuloom.node.nvml.Nvml`; it knows only the cards of its description."""
+
     async def watch_events(self) -> Mapping[str, Coverage]:
         """See :class:`~gpuloom.node.nvml.Nvml`."""
         await self._obey(None)

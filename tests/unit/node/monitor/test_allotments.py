@@ -29,6 +29,13 @@ def test_each_container_has_the_shares_of_its_own_place_init_containers_first():
     }
 
 
+def test_a_list_without_a_place_for_the_init_container_is_that_of_the_regular_ones():
+    """HAMi up to 2.8."""
+    pod = make_pod("u1", init=("i",), containers=("a", "b"), allocated="GPU-a,NVIDIA,1,1:;GPU-b,NVIDIA,2,1:;")
+    found = Allotments(PRIORITY).read({"u1": pod})
+    assert {key[1]: [*one.limits] for key, one in found.items()} == {"i": [], "a": ["GPU-a"], "b": ["GPU-b"]}
+
+
 def test_no_more_than_sixteen_cards_of_a_container_count():
     pod = make_pod("u1", cards=[f"GPU-{number}" for number in range(100)])
     (one,) = Allotments(PRIORITY).read({"u1": pod}).values()

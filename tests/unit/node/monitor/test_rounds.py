@@ -55,6 +55,16 @@ async def test_the_worked_example_reaches_the_files(rounds, root):
     assert words == [1, 0, -1, 1]
 
 
+async def test_nobody_is_blocked_and_limits_count_once_there_is_no_monitor(rounds, root):
+    paths = [
+        put(root, "u1", "c", Content(priority=0, recent=2)),
+        put(root, "u2", "c", Content(priority=1, recent=2)),
+    ]
+    await make(rounds)
+    await rounds.release(PODS)
+    assert [read_word(path, offset) for path in paths for offset in (AT.recent, AT.switch)] == [1, 1, 0, 1]
+
+
 async def test_nothing_is_written_without_feedback(rounds, root):
     path = put(root, "u1", "c", Content(recent=2))
     before = path.read_bytes()
