@@ -116,6 +116,11 @@ def test_lint_finds_nothing(helm: Helm) -> None:
         ),
         ({"devicePlugin": {"deviceListStrategy": "env"}}, "at '/devicePlugin/deviceListStrategy'"),
         ({"devicePlugin": {"nvidiaDriverRoot": "auto"}}, "at '/devicePlugin/nvidiaDriverRoot': 'auto'"),
+        (
+            {"devicePlugin": {"extraEnvs": [{"name": "A", "value": 1}]}},
+            "at '/devicePlugin/extraEnvs/0/value': got number",
+        ),
+        ({"devicePlugin": {"extraEnvs": [{"value": "a"}]}}, "at '/devicePlugin/extraEnvs/0': missing property 'name'"),
         ({"devices": {"nvida": {}}}, "at '/devices': additional properties 'nvida' not allowed"),
         ({"vendors": {"profiles": {"corp.yaml": "a"}}}, "additional properties 'corp.yaml' not allowed"),
         ({"vendors": {"ownedAnnotations": ["acme.example/"]}}, "at '/vendors/ownedAnnotations/0': 'acme.example/'"),
