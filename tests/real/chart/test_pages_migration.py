@@ -123,7 +123,8 @@ def test_the_page_hands_a_cluster_over_and_back(reader: Reader, new_cluster: Clo
     get_values, install, hand_over, plugin, close, reopen, finish = list_blocks("docs/migration.md#To gpuloom")
     go_back, close_again, reopen_again, leave = list_blocks("docs/migration.md#Back to HAMi")
     write_stand_in(tmp_path / "checkout" / "hami")
-    (tmp_path / "checkout" / "values.yaml").write_text(yaml.safe_dump(VALUES_OF_HAMI))
+    for name in ("hami.yaml", "values.yaml"):
+        (tmp_path / "checkout" / name).write_text(yaml.safe_dump(VALUES_OF_HAMI))
     cluster = Cluster(new_cluster)
     cluster.api.merge(f"/api/v1/nodes/{new_cluster.node.name}", {"metadata": {"labels": {"gpu": "on"}}})
     reader.type(go_back[1])
