@@ -62,6 +62,7 @@ def test_lint_finds_nothing(helm: Helm) -> None:
         ({"scheduler": {"replicas": 0}}, "at '/scheduler/replicas': minimum: got 0, want 1"),
         ({"scheduler": {"nodeLockExpire": "five"}}, "at '/scheduler/nodeLockExpire': 'five' does not match pattern"),
         ({"scheduler": {"defaultSchedulerPolicy": {"nodeSchedulerPolicy": "pack"}}}, "one of 'binpack', 'spread'"),
+        ({"scheduler": {"defaultSchedulerPolicy": {"gpuSchedulerPolicy": "pack"}}}, "'pack' does not match pattern"),
         ({"scheduler": {"nodeChoice": "both"}}, "at '/scheduler/nodeChoice'"),
         ({"scheduler": {"nodeChoiceWeight": 0}}, "at '/scheduler/nodeChoiceWeight': minimum: got 0, want 1"),
         (
