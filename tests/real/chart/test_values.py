@@ -159,6 +159,13 @@ def test_a_value_that_cannot_be_meant_is_refused_with_its_place(helm: Helm, valu
             "scheduler.cpuOnlyPods.avoidGpuNodes needs nodeLabels",
         ),
         (
+            {
+                "scheduler": {"nodeLabelSelector": {"gpu": "on", "zone": "a"}},
+                "devicePlugin": {"nvidiaNodeSelector": {"gpu": "gpuloom"}},
+            },
+            "scheduler.nodeLabelSelector is gpu=on, but devicePlugin.nvidiaNodeSelector gpu=gpuloom",
+        ),
+        (
             {"scheduler": {"admissionWebhook": {"clientCA": {"names": ["apiserver"]}}}},
             "scheduler.admissionWebhook.clientCA.names is apiserver, but without clientCA.configMap",
         ),
