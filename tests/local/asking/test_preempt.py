@@ -104,6 +104,11 @@ async def test_one_line_says_why_nobody_would_go(stage: Stage, name: str, line: 
     assert said.out.count("\n") == 1
 
 
+async def test_a_pod_that_has_its_node_is_told_with_its_priority(stage: Stage) -> None:
+    said = await stage.gpuloom("preempt", "b-9", "--dry-run")
+    assert said.out.startswith("pod default/b-9 (priority 20): ")
+
+
 async def test_a_pod_that_is_not_there_is_one_line(stage: Stage) -> None:
     said = await stage.gpuloom("preempt", "nobody", "--dry-run")
     assert (said.code, said.out) == (1, "")

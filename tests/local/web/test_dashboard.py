@@ -95,13 +95,26 @@ async def test_the_id_of_a_card_can_be_copied(window: Window) -> None:
     assert await window.page.evaluate("navigator.clipboard.readText()") == CARD
 
 
+TOO_WIDE = "[...document.querySelectorAll('main .card')].filter(e => e.scrollWidth > e.clientWidth).length"
+
+
 @pytest.mark.parametrize("path", ["/", "/nodes", "/nodes/node-c", "/pods", "/pending", "/pods/default/giant", "/fits"])
 async def test_nothing_is_wider_than_a_phone(window: Window, browser: Browser, path: str) -> None:
     async with open_window(window.pages, browser, viewport={"width": 390, "height": 800}) as phone:
         await phone.sign_in(path=path)
         assert await phone.page.evaluate("document.documentElement.scrollWidth") <= 390
-        wide = "[...document.querySelectorAll('main .card')].filter(e => e.scrollWidth > e.clientWidth).length"
-        assert await phone.page.evaluate(wide) == 0
+        assert await phone.page.evaluate(TOO_WIDE) == 0
+
+
+@pytest.mark.parametrize("path", ["/pods", "/decisions"])
+async def test_the_longest_name_of_a_pod_pushes_no_column_out_of_sight(
+    window: Window, browser: Browser, path: str
+) -> None:
+    await run_pod(window.pages.site, "-".join(["inference"] * 6) + "-it", "node-a", memory_mib=1000)
+    async with open_window(window.pages, browser, viewport={"width": 1100, "height": 800}) as laptop:
+        await laptop.sign_in(path=path)
+        await laptop.see("inference-inference")
+        assert await laptop.page.evaluate(TOO_WIDE) == 0
 
 
 async def test_the_nodes_page_lists_nodes_with_their_sums(window: Window) -> None:

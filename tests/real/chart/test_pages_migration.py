@@ -1,11 +1,9 @@
 """The page about HAMi as a reader follows it: to gpuloom and back, while pods run on.
 
-HAMi's images cannot be had here. gpuloom's processes play its part, in HAMi's ways, under the names that HAMi's chart
-gives: what is shown is that the steps of the page hand a cluster over, not how HAMi behaves.
+What is shown is that the steps of the page hand a cluster over, not how HAMi behaves.
 """
 
 import re
-import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -15,12 +13,12 @@ import yaml
 from pages.ledger import MIGRATED
 from pages.reader import Reader
 from pages.reading import list_blocks
+from real.chart.standin import write_stand_in
 from real.chart.waiting import wait_until_cards_are_offered
 from real.sharedcard import TWO_SMALL_CARDS
 
 from harness.api import Api
 from harness.closedcluster import ClosedCluster
-from harness.helm import CHART
 from harness.objects import PODS, make_pod
 
 pytestmark = [
@@ -36,24 +34,9 @@ VALUES_OF_HAMI = {
     "devicePlugin": {"deviceSplitCount": 4, "simulatedCards": TWO_SMALL_CARDS},
     "metricsAuth": False,  # no value of HAMi's: so that the metrics can be read through the API server
 }
-WAYS_OF_HAMI = ["--filter-write=inline", "--trust-annotations", "--lock-wait=group-only", "--no-strip-owned-keys"]
 SHARES = 8
 SYSTEM_PODS = "/api/v1/namespaces/kube-system/pods"
 LIMITS = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "1000"}
-
-
-def write_stand_in(chart: Path) -> None:
-    """Write a chart that gives the names of HAMi's, in HAMi's ways and without what HAMi does not have."""
-    shutil.copytree(CHART, chart)
-    about = yaml.safe_load((chart / "Chart.yaml").read_text())
-    (chart / "Chart.yaml").write_text(yaml.safe_dump(about | {"name": "hami"}))
-    values = yaml.safe_load((chart / "values.yaml").read_text())
-    values["scheduler"]["extender"]["extraArgs"] = WAYS_OF_HAMI
-    values["scheduler"]["admissionPolicy"]["enabled"] = False
-    values["scheduler"]["dashboard"]["enabled"] = False
-    for policy in values["policies"].values():
-        policy["enabled"] = False
-    (chart / "values.yaml").write_text(yaml.safe_dump(values))
 
 
 class Cluster:
@@ -123,7 +106,8 @@ def test_the_page_hands_a_cluster_over_and_back(reader: Reader, new_cluster: Clo
     get_values, install, hand_over, plugin, close, reopen, finish = list_blocks("docs/migration.md#To gpuloom")
     go_back, close_again, reopen_again, leave = list_blocks("docs/migration.md#Back to HAMi")
     write_stand_in(tmp_path / "checkout" / "hami")
-    (tmp_path / "checkout" / "values.yaml").write_text(yaml.safe_dump(VALUES_OF_HAMI))
+    for name in ("hami.yaml", "values.yaml"):
+        (tmp_path / "checkout" / name).write_text(yaml.safe_dump(VALUES_OF_HAMI))
     cluster = Cluster(new_cluster)
     cluster.api.merge(f"/api/v1/nodes/{new_cluster.node.name}", {"metadata": {"labels": {"gpu": "on"}}})
     reader.type(go_back[1])

@@ -726,6 +726,17 @@ def test_values_of_hami_keep_their_meaning(helm: Helm) -> None:
     assert find(objects, "ConfigMap", "-device-plugin")["data"]["config.json"].strip() == '{"nodeconfig": []}'
 
 
+@pytest.mark.parametrize(
+    ("policy", "told"), [("topology-aware", ["true"]), ("spread,topology-aware", ["true"]), ("spread", [])]
+)
+def test_nodes_tell_how_cards_are_linked_where_the_policy_for_cards_asks_as_with_hami(
+    helm: Helm, policy: str, told: list[str]
+) -> None:
+    objects = helm.template(with_values({"scheduler": {"defaultSchedulerPolicy": {"gpuSchedulerPolicy": policy}}}))
+    environment = find_container(objects, "device-plugin")["env"]
+    assert [one["value"] for one in environment if one["name"] == "ENABLE_TOPOLOGY_SCORE"] == told
+
+
 UNSAID_BY_HAMI: dict[str, Any] = {
     "scheduler": {
         "nodeLockRetryTimeout": "",
@@ -774,6 +785,15 @@ def test_a_variable_is_what_the_values_say_digit_by_digit(helm: Helm, value: Any
     for name in ("device-plugin", "monitor"):
         (found,) = (one["value"] for one in find_container(objects, name)["env"] if one["name"] == "ID")
         assert found == text
+
+
+def test_variables_may_stand_as_in_pods_which_is_how_hamis_chart_takes_them(helm: Helm) -> None:
+    from_node = {"name": "HOST", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}
+    told = [{"name": "DP_DISABLE_HEALTHCHECKS", "value": "79"}, from_node]
+    environment = {"extraEnvs": told}
+    objects = helm.template(with_values({"devicePlugin": {**environment, "monitor": environment}}))
+    for name in ("device-plugin", "monitor"):
+        assert find_container(objects, name)["env"][-2:] == told
 
 
 MANY = 12345678

@@ -62,6 +62,7 @@ def test_lint_finds_nothing(helm: Helm) -> None:
         ({"scheduler": {"replicas": 0}}, "at '/scheduler/replicas': minimum: got 0, want 1"),
         ({"scheduler": {"nodeLockExpire": "five"}}, "at '/scheduler/nodeLockExpire': 'five' does not match pattern"),
         ({"scheduler": {"defaultSchedulerPolicy": {"nodeSchedulerPolicy": "pack"}}}, "one of 'binpack', 'spread'"),
+        ({"scheduler": {"defaultSchedulerPolicy": {"gpuSchedulerPolicy": "pack"}}}, "'pack' does not match pattern"),
         ({"scheduler": {"nodeChoice": "both"}}, "at '/scheduler/nodeChoice'"),
         ({"scheduler": {"nodeChoiceWeight": 0}}, "at '/scheduler/nodeChoiceWeight': minimum: got 0, want 1"),
         (
@@ -116,6 +117,11 @@ def test_lint_finds_nothing(helm: Helm) -> None:
         ),
         ({"devicePlugin": {"deviceListStrategy": "env"}}, "at '/devicePlugin/deviceListStrategy'"),
         ({"devicePlugin": {"nvidiaDriverRoot": "auto"}}, "at '/devicePlugin/nvidiaDriverRoot': 'auto'"),
+        (
+            {"devicePlugin": {"extraEnvs": [{"name": "A", "value": 1}]}},
+            "at '/devicePlugin/extraEnvs/0/value': got number",
+        ),
+        ({"devicePlugin": {"extraEnvs": [{"value": "a"}]}}, "at '/devicePlugin/extraEnvs/0': missing property 'name'"),
         ({"devices": {"nvida": {}}}, "at '/devices': additional properties 'nvida' not allowed"),
         ({"vendors": {"profiles": {"corp.yaml": "a"}}}, "additional properties 'corp.yaml' not allowed"),
         ({"vendors": {"ownedAnnotations": ["acme.example/"]}}, "at '/vendors/ownedAnnotations/0': 'acme.example/'"),
@@ -151,6 +157,13 @@ def test_a_value_that_cannot_be_meant_is_refused_with_its_place(helm: Helm, valu
                 "devicePlugin": {"nvidiaNodeSelector": {"gpu": None}},
             },
             "scheduler.cpuOnlyPods.avoidGpuNodes needs nodeLabels",
+        ),
+        (
+            {
+                "scheduler": {"nodeLabelSelector": {"gpu": "on", "zone": "a"}},
+                "devicePlugin": {"nvidiaNodeSelector": {"gpu": "gpuloom"}},
+            },
+            "scheduler.nodeLabelSelector is gpu=on, but devicePlugin.nvidiaNodeSelector gpu=gpuloom",
         ),
         (
             {"scheduler": {"admissionWebhook": {"clientCA": {"names": ["apiserver"]}}}},

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from gpuloom.cli.asking.running import choose_node, choose_pod
-from gpuloom.cli.asking.tables import PODS, draw_bar, format_age, format_share
+from gpuloom.cli.asking.tables import PENDING, PODS, draw_bar, format_age, format_share
 from gpuloom.cli.asking.usage import COMPONENT, choose_monitors, read_metrics
 from gpuloom.cli.asking.utilization import CardUtilization, read_shown, sum_uses
 from gpuloom.cli.outcomes import CommandError
@@ -12,7 +12,7 @@ from gpuloom.client.errors import AskingError, MisusedError, UnansweredError, Un
 from gpuloom.client.names import choose_card
 from gpuloom.client.served import ServedReader
 from gpuloom.engine.explanation.values import Amount, Given, PodName
-from gpuloom.web.views.values import CardView, NodeDetail, NodeView, PodView, UsedView
+from gpuloom.web.views.values import CardView, NodeDetail, NodeView, NominationView, PendingView, PodView, UsedView
 from gpuloom.wire.objects import ObjectMeta, Pod, PodSpec
 
 METRICS = """\
@@ -24,6 +24,15 @@ hami_host_gpu_memory_used_bytes{node="n",device_index="1",device_uuid="GPU-b",de
 # TYPE hami_host_gpu_utilization_ratio gauge
 hami_host_gpu_utilization_ratio{node="n",device_index="0",device_uuid="GPU-a",device_type="L4"} 37
 """
+
+
+def test_of_a_pod_for_which_room_is_being_made_the_list_says_so() -> None:
+    pod = PodName(namespace="default", name="urgent")
+    waiting = PendingView(pod=pod, headline="fits on none of 3 nodes")
+    (why,) = (column for column in PENDING.columns if column.heading == "WHY")
+    assert why.text(waiting) == "fits on none of 3 nodes"
+    promised = replace(waiting, nomination=NominationView(pod=pod, node="node-c"))
+    assert why.text(promised) == "room is being made for it on node-c; fits on none of 3 nodes"
 
 
 def test_parts_of_one_card_count_as_one_card() -> None:

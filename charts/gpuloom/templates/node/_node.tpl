@@ -127,7 +127,7 @@ readOnlyRootFilesystem: true
 {{- end -}}
 {{- end -}}
 
-{{/* Environment of both processes of a node: called with a list of root and further variables. */}}
+{{/* Environment of both processes of a node: called with a list of root and further variables, by name or as in pods. */}}
 {{- define "gpuloom.nodeEnvironment" -}}
 {{- $root := index . 0 -}}
 - name: NODE_NAME
@@ -144,9 +144,16 @@ readOnlyRootFilesystem: true
 - name: NVIDIA_MIG_CONFIG_DEVICES
   value: all
 {{- end }}
-{{- range $name, $value := index . 1 }}
+{{- $more := index . 1 -}}
+{{- if kindIs "slice" $more }}
+{{- range $more }}
+- {{ toJson . }}
+{{- end }}
+{{- else }}
+{{- range $name, $value := $more }}
 - name: {{ quote $name }}
   value: {{ include "gpuloom.text" $value | quote }}
+{{- end }}
 {{- end }}
 {{- end -}}
 

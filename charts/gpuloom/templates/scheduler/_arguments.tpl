@@ -103,6 +103,7 @@ capabilities:
 {{- end }}
 {{- end }}
 {{- with $scheduler.nodeLabelSelector }}
+{{- include "gpuloom.checkSelectors" $ }}
 - --node-label-selector={{ include "gpuloom.labelPairs" . }}
 {{- end }}
 {{- if $scheduler.leaderElect }}
@@ -154,6 +155,18 @@ capabilities:
 {{/* The key of that ConfigMap. */}}
 {{- define "gpuloom.workloadKey" -}}
 {{- if include "gpuloom.workload" . }}{{ .Values.scheduler.workload.key }}{{ end -}}
+{{- end -}}
+
+{{/* Where the scheduler looks and where the device plugin runs must be able to be the same nodes: whoever comes from HAMi
+     and changes its label there has often selected it here. */}}
+{{- define "gpuloom.checkSelectors" -}}
+{{- $plugin := .Values.devicePlugin -}}
+{{- range $key, $value := .Values.scheduler.nodeLabelSelector -}}
+{{- $other := get (default dict $plugin.nvidiaNodeSelector) $key -}}
+{{- if and $plugin.enabled $other (ne $other $value) -}}
+{{- fail (printf "scheduler.nodeLabelSelector is %s=%s, but devicePlugin.nvidiaNodeSelector %s=%s: the scheduler would look at no node whose cards the device plugin offers; leave %s out of the first (scheduler.nodeLabelSelector=null takes all of it away)" $key $value $key $other $key) -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}
 
 {{/* Labels as a flag takes them, k=v,k2=v2. */}}

@@ -117,6 +117,11 @@ def _waiting(pending: PendingView) -> str:
     return format_age(pending.waiting_s)
 
 
+def _why(pending: PendingView) -> str:
+    room = f"room is being made for it on {pending.nomination.node}; " if pending.nomination else ""
+    return room + pending.headline
+
+
 def tell_memory(shape: WorkloadView) -> str:
     """Write the memory that is asked of each card."""
     return f"{shape.memory_mib:,} MiB" if shape.memory_mib else f"{shape.memory_percentage} %"
@@ -187,7 +192,7 @@ PENDING: Table[PendingView] = Table(
         Column("NAME", lambda pod: pod.pod.name),
         Column("WAITS", _waiting, is_age=True),
         Column("ASKS", tell_asks),
-        Column("WHY", lambda pod: pod.headline, tone=lambda pod: "good" if pod.fits else "warn"),
+        Column("WHY", _why, tone=lambda pod: "good" if pod.fits else "warn"),
     ),
     lambda pod: f"pod/{pod.pod.name}",
     "No pod waits for a card.",

@@ -176,7 +176,10 @@ def view_prospect(source: Source, viewer: Viewer, pod: Pod, prospect: Prospect, 
     not_looked_at = _tell_not_looked_at(viewer, prospect, facts)
     if plan is None:
         headline = f"nobody would be evicted: {prospect.why}"
-        return PreemptionView(pod=name, priority=pod.priority, headline=headline, not_looked_at=not_looked_at)
+        # Little is kept of a bound pod itself.
+        held = source.state.cluster.ledger.find(pod.metadata.uid)
+        priority = pod.priority if held is None else held.priority
+        return PreemptionView(pod=name, priority=priority, headline=headline, not_looked_at=not_looked_at)
     leaving = tuple(viewer.name(one.reservation.namespace, one.reservation.name) for one in plan.leaving)
     return PreemptionView(
         pod=name,
