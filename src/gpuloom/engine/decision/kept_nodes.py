@@ -34,6 +34,7 @@ class KeptNode:
     nominations  most important first; one that has no room takes none
     leaving      UIDs of pods that end already
     forks        counts forks of the live state
+    elsewhere    what those of them hold on other nodes who give quota back
     is_stale     whether the node may have changed
     """
 
@@ -42,6 +43,7 @@ class KeptNode:
     nominations: Sequence[Nomination]
     leaving: AbstractSet[str]
     forks: int = 0
+    elsewhere: Sequence[Reservation] = ()
     is_stale: bool = True
     _fork: PodScheduler = field(init=False)
     _facts: tuple[object, ...] = ()
@@ -88,7 +90,7 @@ class KeptNode:
             return
         state, facts = self.live.cluster_state, self._read_facts()
         if facts != self._facts or not state.is_plain(self.node):
-            self._fork = self.live.fork((self.node,))
+            self._fork = self.live.fork((self.node,), [held.uid for held in self.elsewhere])
             self._copied = {held.uid: held for held in state.ledger.on_node(self.node)}
             self._facts, self._outlook = facts, state.outlook.version
             self.forks += 1
@@ -141,7 +143,7 @@ class KeptNode:
     def _decide_without(self, victims: AbstractSet[str], demands: Demands) -> Decision:
         """Choose cards as if victims had left, and those that leave anyway."""
         leaving = [held for held in self._copied.values() if held.uid in self._left or held.uid in victims]
-        with away(self._state, leaving):
+        with away(self._state, [*leaving, *self.elsewhere]):
             return self._decide(demands)
 
     def _place(self, nomination: Nomination) -> None:
@@ -174,8 +176,11 @@ class KeptNodes:
         return {node: self._find(node, some, demands) for node, some in by_node.items()}
 
     def _find(self, node: str, nominations: Sequence[Nomination], demands: Demands) -> KeptNode:
-        if any(map(self.live.is_limited, (demands, *(one.demands for one in nominations)))):
-            return KeptNode(self.live, node, nominations, self.leaving)
+        asking = demands, *(one.demands for one in nominations)
+        if any(map(self.live.is_limited, asking)):
+            freeing = (held for one in asking for held in self.live.find_freeing(one, self.leaving))
+            elsewhere = {held.uid: held for held in freeing if held.node != node}
+            return KeptNode(self.live, node, nominations, self.leaving, tuple(elsewhere.values()))
         key = node, tuple((one.uid, one.since, one.victims) for one in nominations)
         return self._by_key.recall(key, lambda: KeptNode(self.live, node, nominations, self.leaving))
 
