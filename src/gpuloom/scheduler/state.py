@@ -6,6 +6,7 @@ Its parts live for different times; who needs only one or two of them gets no mo
 from gpuloom.engine.decision.nominated import NominationScheduler
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.state.cluster_state import ClusterState
+from gpuloom.engine.state.ledger import ReservationStatus
 from gpuloom.model.nodecards import Facts
 from gpuloom.model.request_columns import Headroom
 from gpuloom.scheduler.bind.underway import BindsUnderway
@@ -63,6 +64,17 @@ class SchedulerState:
     def release(self, uid: str) -> None:
         """End a pod's reservation, if there is one, and let those that wait know."""
         if self.cluster.forget(uid):
+    def find_bound_node(self, uid: str) -> str:
+        """Return the node to which a pod is bound as far as is known, empty where it is bound to none.
+
+        The watch may be late, and it may show a binding without cards that count. Where annotations are trusted, what
+        is confirmed need not be bound.
+        """
+        held = self.cluster.ledger.find(uid)
+        if held is None or held.status is ReservationStatus.ASSUMED or self.settings.trust_annotations:
+            return self.shown.node_of(uid)
+        return held.node
+
             self.waiting.capacity_freed.set()
 
     def reopen(self, uid: str) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.imagined import away, imagine_placed
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
+from gpuloom.engine.decision.taking_over import takes_over
 from gpuloom.engine.placement.placement_cache import DemandClass
 from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.state.cluster_state import ClusterState
@@ -33,8 +34,8 @@ class KeptNode:
 
     nominations  most important first; one that has no room takes none
     leaving      UIDs of pods that end already
-    forks        counts forks of the live state
     elsewhere    what those of them hold on other nodes who give quota back
+    forks        counts forks of the live state
     is_stale     whether the node may have changed
     """
 
@@ -42,8 +43,8 @@ class KeptNode:
     node: str
     nominations: Sequence[Nomination]
     leaving: AbstractSet[str]
-    forks: int = 0
     elsewhere: Sequence[Reservation] = ()
+    forks: int = 0
     is_stale: bool = True
     _fork: PodScheduler = field(init=False)
     _facts: tuple[object, ...] = ()
@@ -65,6 +66,11 @@ class KeptNode:
         if decision.node is None:
             self._refused.keep(asked, decision.refusals[self.node])
         return decision
+
+    def takes_over(self, demands: Demands, chosen: Reservation) -> bool:
+        """Tell whether a pod gets the very cards that another scheduler chose, beside the nominated pods."""
+        self.bring_up()
+        return takes_over(self._fork, demands, chosen)
 
     def takes_later(self, demands: Demands, asked: DemandClass) -> bool:
         """Tell whether a pod fits beside the nominated ones once all have left that are to leave for them."""

@@ -163,10 +163,7 @@ class PodPlacer:
         uid = pod.metadata.uid
         if uid in self.state.shown.gone:
             return f"pod {pod.full_name} is deleted"
-        held = self.state.cluster.ledger.find(uid)
-        # The watch may be late, and it may show a binding without cards that count.
-        confirmed = held.node if held is not None and held.status is ReservationStatus.CONFIRMED else ""
-        node = confirmed or self.state.shown.node_of(uid)
+        node = self.state.find_bound_node(uid)
         return f"pod {pod.full_name} is bound to node {node} already" if node else ""
 
     def _accept(self, pod: Pod, decision: Decision, node: str, at: datetime, offer: NodeOffer | None) -> FilterResult:
