@@ -7,7 +7,7 @@ from gpuloom.engine.decision.event_messages import MESSAGE_LIMIT_BYTES, NO_LIMIT
 from gpuloom.kube import EventRecorder, KubeClient
 from gpuloom.scheduler.admission.cpuonly import add_preference
 from gpuloom.scheduler.admission.offers import ClusterOffers
-from gpuloom.scheduler.admission.review import Known, add_warnings, review_pod
+from gpuloom.scheduler.admission.review import Known, add_amounts, add_warnings, review_pod
 from gpuloom.scheduler.bind.moving import ReservationMover
 from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
 from gpuloom.scheduler.bind.nodelock.ownercheck import LockOwnerCheck
@@ -201,7 +201,7 @@ class Parts:
         review = self.observer.wrap_review(lambda one: review_pod(one, settings, known))
 
         def review_and_warn(one: Review) -> Verdict:
-            verdict = add_preference(one, review(one), settings)
+            verdict = add_preference(one, add_amounts(one, review(one), settings, known), settings)
             return add_warnings(one, verdict, settings, offers.cluster)
 
         return review_and_warn
