@@ -29,8 +29,8 @@ def scheduler() -> PodScheduler:
     return PodScheduler(fleet, Options())
 
 
-def ask(**request: int) -> Demands:
-    return read_demands(pod(name="p", gpu=1, **request), CATALOG, Options())
+def ask() -> Demands:
+    return read_demands(pod(name="p", gpu=1), CATALOG, Options())
 
 
 def chosen(
