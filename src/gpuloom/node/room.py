@@ -55,7 +55,7 @@ def is_untouched(pod: Pod) -> bool:
 
 
 def _may_hold(pod: Pod) -> bool:
-    return not pod.is_over and pod.annotations.get(keys.VGPU_NODE) == pod.spec.node_name
+    return not pod.is_over and bool(pod.node_of_cards)
 
 
 def _read(pod: Pod, given: Mapping[int, ContainerShares] = _AS_LISTED) -> dict[str, Usage]:

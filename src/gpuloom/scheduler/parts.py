@@ -7,7 +7,7 @@ from gpuloom.engine.decision.event_messages import MESSAGE_LIMIT_BYTES, NO_LIMIT
 from gpuloom.kube import EventRecorder, KubeClient
 from gpuloom.scheduler.admission.cpuonly import add_preference
 from gpuloom.scheduler.admission.offers import ClusterOffers
-from gpuloom.scheduler.admission.review import Known, add_warnings, review_pod
+from gpuloom.scheduler.admission.review import Known, add_amounts, add_warnings, review_pod
 from gpuloom.scheduler.bind.moving import ReservationMover
 from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
 from gpuloom.scheduler.bind.nodelock.ownercheck import LockOwnerCheck
@@ -38,10 +38,9 @@ from gpuloom.scheduler.observer import NOBODY, ProcessObserver, ReviewCall
 from gpuloom.scheduler.outlook.keeper import OutlookKeeper
 from gpuloom.scheduler.pods.byannotation import PodHandlerByAnnotation
 from gpuloom.scheduler.pods.cleanup import ReservationCleanup
-from gpuloom.scheduler.pods.elsewhere import NodePointer, PartlyOffered
+from gpuloom.scheduler.pods.elsewhere import NodePointer
 from gpuloom.scheduler.pods.handler import PodHandler
 from gpuloom.scheduler.pods.requeue import PodRequeuer
-from gpuloom.scheduler.preemption.attempts import PreemptionAttempts
 from gpuloom.scheduler.preemption.flow import PreemptionFlow
 from gpuloom.scheduler.preemption.verb import PreemptVerb
 from gpuloom.scheduler.settings import SchedulerSettings
@@ -75,8 +74,6 @@ class Parts:
         self.observer = make_observer(self.state)
         self.latencies = Latencies()
         self.outlook = OutlookKeeper(self.state, clocks, self.observer.on_outlook)
-        self.attempts = PreemptionAttempts(settings.preemption == "on", self.state.nominations)
-        self.partly_offered = PartlyOffered()
         if recorder is None:
             self.recorder = self._make_recorder()
             self._make_filter(DeferredWork(), PERIOD_S, MESSAGE_LIMIT_BYTES)
@@ -100,14 +97,12 @@ class Parts:
 
     def _make_filter(self, deferred: DeferredWork, period_s: float, event_bytes: int) -> None:
         self.deferred = deferred
-        self.refused = RefusedPodEvents(self.recorder, self.clocks, period_s)
+        self.refused = RefusedPodEvents(self.state.waiting, self.state.charge, self.recorder, self.clocks, period_s)
         placer = PodPlacer(
             self.state,
             self.recorder,
             self.clocks,
             deferred,
-            self.attempts,
-            self.partly_offered,
             self.refused,
             self.outlook,
             event_bytes,
@@ -179,9 +174,9 @@ class Parts:
     def _make_preemption(self) -> None:
         client, state, clocks = self.client, self.state, self.clocks
         self.preemption = PreemptionFlow(
-            client.with_own_budget(), state, self.attempts, self.recorder, clocks, self.budgets, self.observer
+            client.with_own_budget(), state, state.attempts, self.recorder, clocks, self.budgets, self.observer
         )
-        self.preempt_verb = PreemptVerb(state, self.attempts, self.preemption.finder, self.budgets)
+        self.preempt_verb = PreemptVerb(state, state.attempts, self.preemption.finder, self.budgets)
         self.defragmenter = Defragmenter(client.with_own_budget(), state, self.recorder, clocks)
 
     def _make_endpoints(self) -> None:
@@ -201,7 +196,7 @@ class Parts:
         review = self.observer.wrap_review(lambda one: review_pod(one, settings, known))
 
         def review_and_warn(one: Review) -> Verdict:
-            verdict = add_preference(one, review(one), settings)
+            verdict = add_preference(one, add_amounts(one, review(one), settings, known), settings)
             return add_warnings(one, verdict, settings, offers.cluster)
 
         return review_and_warn
@@ -242,7 +237,7 @@ class Parts:
             self.labeller.run(),
             self.outlook.run(),
             requeuer.run(),
-            NodePointer(self.state, self.partly_offered, requeuer, self.clocks).run(),
+            NodePointer(self.state, requeuer, self.clocks).run(),
             self.preemption.run(),
             self.defragmenter.run(),
             self.deferred.run(),

@@ -11,6 +11,7 @@ from gpuloom.scheduler.flags import SchedulerFlags
 from gpuloom.vendors.catalog import Catalog, load_default_profiles, make_catalog
 from gpuloom.vendors.owned import OwnedAnnotations, load_shipped_owned
 from gpuloom.vendors.profile import Profile
+from gpuloom.wire.keys import VGPU_NODE
 from gpuloom.wire.objects import Pod
 
 
@@ -191,6 +192,10 @@ class SchedulerSettings(SchedulerFlags):
     def asks_for_cards(self, pod: Pod) -> bool:
         """Tell whether a pod asks for cards at all."""
         return asks_for_cards(pod, self.catalog)
+
+    def concerns(self, pod: Pod) -> bool:
+        """Tell whether a pod asks for cards, or says that it was given some."""
+        return VGPU_NODE in pod.annotations or self.asks_for_cards(pod)
 
     def read_demands(self, pod: Pod) -> Demands:
         """Read what a pod asks of each vendor, under the process's policies.

@@ -6,6 +6,7 @@ Its parts live for different times; who needs only one or two of them gets no mo
 from gpuloom.engine.decision.nominated import NominationScheduler
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.state.cluster_state import ClusterState
+from gpuloom.engine.state.ledger import ReservationStatus
 from gpuloom.model.nodecards import Facts
 from gpuloom.model.request_columns import Headroom
 from gpuloom.scheduler.bind.underway import BindsUnderway
@@ -14,6 +15,7 @@ from gpuloom.scheduler.filter.offers import RecentOffers
 from gpuloom.scheduler.groups.attempts import GroupAttempts
 from gpuloom.scheduler.leadership.charge import Charge
 from gpuloom.scheduler.pods.waiting import WaitingPods
+from gpuloom.scheduler.preemption.attempts import PreemptionAttempts
 from gpuloom.scheduler.preemption.nominations import TrackedNominations
 from gpuloom.scheduler.preemption.promised import PromisedNodes
 from gpuloom.scheduler.settings import SchedulerSettings
@@ -33,6 +35,7 @@ class SchedulerState:
     groups       what was filtered and bound last of pods that start together
     binds        bindings that are sent, and pods whose device plugin is not done
     nominations  pods for which room is being made
+    attempts     refused pods for which room may be made
     promised     nodes on which kube-scheduler may evict others for pods with cards
     decisions    those made last, for people
     """
@@ -47,6 +50,7 @@ class SchedulerState:
         self.groups = GroupAttempts()
         self.binds = BindsUnderway(settings.catalog)
         self.nominations = TrackedNominations(capacity_freed=self.waiting.capacity_freed)
+        self.attempts = PreemptionAttempts(settings.preemption == "on", self.nominations)
         self.promised = PromisedNodes()
         self.decisions = DecisionHistory()
         self.pod_scheduler = PodScheduler(self.cluster, settings.options)
@@ -59,6 +63,17 @@ class SchedulerState:
     def facts_of(self, word: str) -> list[Facts]:
         """Return what the nodes with cards of a vendor say of all their cards, each once."""
         return self.cluster[word].table.known_facts
+
+    def find_bound_node(self, uid: str) -> str:
+        """Return the node to which a pod is bound as far as is known, empty where it is bound to none.
+
+        The watch may be late, and it may show a binding without cards that count. Where annotations are trusted, what
+        is confirmed need not be bound.
+        """
+        held = self.cluster.ledger.find(uid)
+        if held is None or held.status is ReservationStatus.ASSUMED or self.settings.trust_annotations:
+            return self.shown.node_of(uid)
+        return held.node
 
     def release(self, uid: str) -> None:
         """End a pod's reservation, if there is one, and let those that wait know."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from gpuloom.wire.errors import WireError
-from gpuloom.wire.keys import POD_GROUP_LABEL
+from gpuloom.wire.keys import POD_GROUP_LABEL, VGPU_NODE
 from gpuloom.wire.words import decode_time
 
 Quantity = str | int | float
@@ -249,6 +249,15 @@ class Pod(KubeObject, frozen=True):
             return int(decode_time(told).timestamp()) if told else 0
         except WireError:
             return 0
+
+    @property
+    def node_of_cards(self) -> str:
+        """The node on which the pod's cards count: it is bound there, and who gave them to it named that node.
+
+        Empty for none: what an unbound pod says of itself, or one about another node, is not believed (binding 2.2).
+        """
+        node = self.spec.node_name
+        return node if node and self.annotations.get(VGPU_NODE) == node else ""
 
     @property
     def is_over(self) -> bool:

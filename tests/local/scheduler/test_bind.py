@@ -8,7 +8,8 @@ import pytest
 from local.scheduler.clock import DEADLINE_S, let_answers_arrive, poll
 from local.scheduler.site import ALLOCATED, DEFAULTS, LOCK, PHASE, TO_ALLOCATE, VGPU_NODE, Site, share_of
 
-from gpuloom.kube import NODES, PODS
+from gpuloom.engine.state.nominations import Nomination
+from gpuloom.kube import NODES, PODS, RESOURCE_QUOTAS
 from gpuloom.scheduler.bind.nodelock.locks import WRITES_AT_ONCE
 from gpuloom.wire.objects import Pod
 
@@ -18,6 +19,14 @@ OTHER_LOCK = "2026-11-21T12:00:00Z,default,other"
 async def filtered(site: Site, name: str = "p", **request: Any) -> Pod:
     pod = await site.submit(name, **request)
     assert await site.choose(pod) == "n1"
+    return pod
+
+
+async def decided_elsewhere(site: Site, priority: int = 0, node: str = "n1") -> Pod:
+    """A pod that another scheduler has filtered: its annotations name its cards."""
+    pod = await site.submit(spec={"priority": priority})
+    await site.change_pod("p", {"metadata": {"annotations": share_of(node)}})
+    await poll(lambda: VGPU_NODE in site.process.state.shown.pods[pod.metadata.uid].annotations)
     return pod
 
 
@@ -102,9 +111,7 @@ async def test_a_bind_to_another_node_than_decided_is_refused(site: Site) -> Non
 
 async def test_what_another_scheduler_decided_is_adopted_when_it_still_fits(site: Site) -> None:
     """binding 2 step 1."""
-    pod = await site.submit()
-    await site.change_pod("p", {"metadata": {"annotations": share_of()}})
-    await poll(lambda: VGPU_NODE in site.process.state.shown.pods[pod.metadata.uid].annotations)
+    pod = await decided_elsewhere(site)
     assert await site.bind(pod) == ""
     assert (await site.pod()).annotations[ALLOCATED] == "GPU-n1-0,NVIDIA,3000,0:;;"
 
@@ -112,10 +119,44 @@ async def test_what_another_scheduler_decided_is_adopted_when_it_still_fits(site
 async def test_what_another_scheduler_decided_is_refused_when_the_card_is_full(site: Site) -> None:
     """binding 2 step 1."""
     await filtered(site, "first", memory_mib=9000)
-    pod = await site.submit()
-    await site.change_pod("p", {"metadata": {"annotations": share_of()}})
-    await poll(lambda: VGPU_NODE in site.process.state.shown.pods[pod.metadata.uid].annotations)
+    assert "filter again" in await site.bind(await decided_elsewhere(site))
+
+
+async def test_what_another_scheduler_decided_is_refused_where_a_quota_leaves_too_little(site: Site) -> None:
+    """binding 2 step 1; scheduler 6.10."""
+    pod = await decided_elsewhere(site)
+    hard = {"limits.nvidia.com/gpumem": "2000"}
+    await site.client.create(RESOURCE_QUOTAS, {"metadata": {"name": "q"}, "spec": {"hard": hard}}, namespace="default")
+    await poll(lambda: bool(site.process.state.cluster.quotas.limits("default")))
     assert "filter again" in await site.bind(pod)
+    assert len(site.process.state.cluster.ledger) == 0
+
+
+@pytest.mark.parametrize(("priority", "bound"), [(0, []), (1, []), (2, ["p"])])
+async def test_what_another_scheduler_decided_leaves_a_nominated_pod_its_room(
+    site: Site, priority: int, bound: list[str]
+) -> None:
+    """binding 2 step 1: as a Filter here, it gives way to those of the same or a higher priority."""
+    waits = await site.submit("waits", memory_mib=9000, spec={"priority": 1})
+    demands = site.process.state.settings.read_demands(waits)
+    site.process.state.nominations.put(
+        Nomination(waits.metadata.uid, "default", "waits", "n1", 1, demands, site.process.parts.clocks.unix)
+    )
+    pod = await decided_elsewhere(site, priority)
+    assert bool(await site.bind(pod)) is not bool(bound)
+    assert [one.name for one in site.process.state.cluster.ledger] == bound
+
+
+async def test_a_bind_for_another_node_than_a_pod_was_just_bound_to_changes_nothing(site: Site) -> None:
+    """binding 2 step 2: its annotations say less than our own Binding, which the watch has not shown yet."""
+    await site.register("n2")
+    pod = await decided_elsewhere(site, node="n2")
+    assert await site.choose(pod, "n1") == "n1"
+    site.server.faults.cut_watches("pods")
+    site.fail("GET", r"/pods\?", status=503, times=1000)
+    assert await site.bind(pod) == ""
+    assert await site.bind(pod, "n2") == "pod default/p is already bound to node n1"
+    assert [one.node for one in site.process.state.cluster.ledger] == ["n1"]
 
 
 async def test_a_pod_already_bound_here_is_a_success(site: Site) -> None:

@@ -7,7 +7,7 @@ from local.scheduler.clock import let_answers_arrive, poll
 from local.scheduler.site import Site
 
 from gpuloom.kube import NODES
-from gpuloom.scheduler.pods.elsewhere import LONGEST_PAUSE_S, MOST_REMEMBERED, PartlyOffered
+from gpuloom.scheduler.pods.partlyoffered import LONGEST_PAUSE_S, MOST_REMEMBERED, PartlyOffered
 from gpuloom.wire.nodenames import NodeNames
 from gpuloom.wire.objects import Pod
 

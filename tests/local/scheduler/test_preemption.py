@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from local.scheduler.clock import let_answers_arrive, poll
 from local.scheduler.site import DEFAULTS, Site, card
+from local.scheduler.test_quotas import limit
 from msgspec.structs import replace as replace_struct
 
 from gpuloom.engine.planning.preemption.lowest_priorities import LowestPriorities
@@ -91,6 +92,22 @@ async def test_a_pod_of_lower_priority_leaves_and_the_other_gets_its_cards(site:
     assert (await site.wait_event("PreemptionStarted", "high")).message == (
         "evicting 1 pod of lower priority from node n1"
     )
+
+
+async def test_quota_that_a_pod_gives_back_who_ends_on_another_node_is_counted_on(site: Site) -> None:
+    await site.register("n2", card("n2"))
+    ending, low = await run(site, "ending", 3000, 1, node="n2"), await run(site, "low", 9000, 1)
+    await limit(site, 12_000)
+    await site.client.delete(PODS, ending.name, namespace=ending.namespace)
+    await wait_leaving(site, ending)
+    high = await submit(site, "high", 10_000, 10)
+    await make_room(site, high, "n1", "n2")
+    await wait_leaving(site, low)
+    await leaves_nobody(site, high)
+    assert is_nominated(site, high)
+    await site.remove(low)
+    await site.remove(ending)
+    assert await site.choose(high, "n1", "n2") == "n1"
 
 
 async def test_only_those_leave_whose_cards_are_needed(site: Site) -> None:

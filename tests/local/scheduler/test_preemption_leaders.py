@@ -7,7 +7,7 @@ import pytest
 from local.scheduler.clock import let_answers_arrive, poll
 from local.scheduler.site import Site, card
 from local.scheduler.test_leadership import ELECTED, become_leader, change_lease, make_lease
-from local.scheduler.test_preemption import NOMINATED, is_nominated, run, submit
+from local.scheduler.test_preemption import NOMINATED, is_nominated, leaves_nobody, run, submit
 
 from gpuloom.wire.objects import Pod
 
@@ -116,6 +116,21 @@ async def test_who_ceases_to_lead_evicts_nobody_any_more(leader: Site) -> None:
     assert not (await leader.pod("low")).is_terminating
     assert low.metadata.uid
     assert not is_nominated(leader, high)
+
+
+async def test_in_a_new_term_nobody_leaves_for_a_pod_that_was_refused_in_an_earlier_one(leader: Site) -> None:
+    """binding 5 term: which nodes kube-scheduler would offer by now nobody knows."""
+    low, high = await run(leader, "low", 9000, 1), await submit(leader, "high", 9000, 10)
+    assert await leader.choose(high) is None
+    await change_lease(leader, holderIdentity="there_1", leaseTransitions=1)
+    await poll(lambda: not leader.process.state.charge.is_ours)
+    await change_lease(leader, holderIdentity="here_2", leaseTransitions=2)
+    await poll(lambda: not leader.process.state.charge.obstacle)
+    await become_leader(leader)
+    await leaves_nobody(leader, low)
+    assert not is_nominated(leader, high)
+    assert await leader.choose(high) is None
+    await leader.clock.run_until(lambda: is_nominated(leader, high), step_s=0.05)
 
 
 async def test_who_doubts_its_lease_evicts_nobody(leader: Site) -> None:

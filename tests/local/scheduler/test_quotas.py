@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from local.scheduler.clock import poll
-from local.scheduler.site import DEFAULTS, Site
+from local.scheduler.site import DEFAULTS, Site, share_of
 from local.scheduler.test_metrics import scrape
 
 from gpuloom.kube import NODES, RESOURCE_QUOTAS
@@ -43,6 +43,16 @@ async def test_a_pod_beyond_its_namespaces_quota_is_refused(site: Site) -> None:
     pod = await site.submit(memory_mib=3000)
     await limit(site, 2000)
     assert (await site.filter(pod))["FailedAndUnresolvableNodes"] == {"n1": "1/1 ResourceQuotaNotFit"}
+
+
+async def test_a_pod_that_another_scheduler_bound_beyond_its_quota_runs_on_and_is_counted(site: Site) -> None:
+    """binding 2.2: who is bound is counted."""
+    await limit(site, 2000)
+    await site.bind_by_another(await site.submit("first", memory_mib=3000), "n1", share_of())
+    await poll(lambda: len(site.process.state.cluster.ledger) == 1)
+    pod = await site.submit(memory_mib=1)
+    assert (await site.filter(pod))["FailedAndUnresolvableNodes"] == {"n1": "1/1 ResourceQuotaNotFit"}
+    assert not (await site.pod("first")).is_terminating
 
 
 async def test_a_refused_pod_is_woken_when_the_quota_is_raised(site: Site) -> None:

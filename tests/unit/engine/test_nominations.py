@@ -90,6 +90,19 @@ def test_a_pod_of_equal_or_lower_priority_leaves_the_room_while_the_victim_is_th
     assert c.decide("high", 12, 10).node == "a"
 
 
+def test_quota_that_a_pod_gives_back_who_ends_on_another_node_is_counted_on_and_not_given_away_before() -> None:
+    c = Cluster({"a": 1, "b": 1})
+    c.place("ending", 8, 0, "b")
+    hard: dict[str, str | int | float] = {"limits.nvidia.com/gpumem": 16 * 1024}
+    c.state.quotas.apply(ResourceQuota(ObjectMeta("q", "default"), ResourceQuotaSpec(hard)))
+    nomination = c.nominate("high", 12, 10, "a")
+    assert not c.scheduler.would_fit(nomination)
+    c.terminating.add("uid-ending")
+    assert c.scheduler.would_fit(nomination)
+    assert c.decide("high", 12, 10).node is None
+    assert [held.uid for held in c.state.ledger] == ["uid-ending"]
+
+
 def test_a_pod_of_higher_priority_takes_the_room_and_the_nominated_one_has_none_then() -> None:
     c = Cluster({"a": 1})
     nomination = c.nominate("high", 12, 10, "a")

@@ -1,6 +1,7 @@
 """Planning whom to evict: what is asked for it, and cases that the oracle's cluster does not have."""
 
 from collections.abc import Generator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -8,6 +9,7 @@ import pytest
 from builders import NVIDIA, card, container, pod
 
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
+from gpuloom.engine.planning.preemption.checking import still_holds
 from gpuloom.engine.planning.preemption.lowest_priorities import NOBODY, LowestPriorities
 from gpuloom.engine.planning.preemption.planner import MOST_CANDIDATES, NODES_AT_ONCE, PreemptionPlanner
 from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim
@@ -77,13 +79,13 @@ def counts(monkeypatch: pytest.MonkeyPatch) -> Mapping[str, list[int]]:
     found: dict[str, list[int]] = {"forks": [], "questions": []}
     fork, ask = ClusterState.fork, PodScheduler.find_taking
 
-    def count_fork(state: ClusterState, nodes: Sequence[str] | None = None) -> ClusterState:
+    def count_fork(state: ClusterState, nodes: Sequence[str] | None = None, also: Any = ()) -> ClusterState:
         found["forks"].append(len(state.nodes) if nodes is None else len(nodes))
-        return fork(state, nodes)
+        return fork(state, nodes, also)
 
-    def count_question(scheduler: PodScheduler, demands: Any) -> Any:
+    def count_question(scheduler: PodScheduler, demands: Any, headrooms: Any = None) -> Any:
         found["questions"].append(len(scheduler.cluster_state.nodes))
-        return ask(scheduler, demands)
+        return ask(scheduler, demands, headrooms)
 
     monkeypatch.setattr(ClusterState, "fork", count_fork)
     monkeypatch.setattr(PodScheduler, "find_taking", count_question)
@@ -200,10 +202,53 @@ def test_a_pod_that_ends_already_counts_as_gone_whatever_its_priority() -> None:
     assert [one.uid for one in plan.leaving] == [ending]
 
 
+def limit(cluster: Cluster, memory_mib: int) -> None:
+    spec = ResourceQuotaSpec(hard={"limits.nvidia.com/gpumem": str(memory_mib)})
+    cluster.state.quotas.apply(ResourceQuota(ObjectMeta(name="all", namespace="default"), spec))
+
+
+def let_one_leave_elsewhere(cluster: Cluster) -> str:
+    """Let a pod of the namespace leave n0, on which there is no room all the same; it holds 6,000 MiB."""
+    cluster.hold("n0", 0, 9, memory_mib=10_384)
+    return cluster.hold("n0", 0, 1, namespace="default", memory_mib=6_000)
+
+
+def test_nobody_is_evicted_where_a_pod_that_ends_on_another_node_gives_enough_quota_back() -> None:
+    cluster = Cluster(3)
+    ending = let_one_leave_elsewhere(cluster)
+    cluster.hold("n1", 0, 1, namespace="default")
+    limit(cluster, 6_000 + 16_384)
+    plan = cluster.plan(pod(gpu=1, gpumem=6_000), leaving={ending})
+    assert names(plan) == ("n2", ())
+    assert plan is not None
+    assert [one.uid for one in plan.leaving] == [ending]
+
+
+def test_quota_that_a_pod_gives_back_who_ends_on_another_node_is_counted_on() -> None:
+    cluster = Cluster(2)
+    ending, low = let_one_leave_elsewhere(cluster), cluster.hold("n1", 0, 1)
+    limit(cluster, 7_000)
+    wanted = pod(gpu=1, gpumem=7_000)
+    plan = cluster.plan(wanted, leaving={ending})
+    assert names(plan) == ("n1", (low,))
+    assert plan is not None
+    preemptor = Preemptor(read_demands(wanted, CATALOG, Options()), 5)
+    assert [one.uid for one in plan.leaving] == [ending]
+    assert still_holds(cluster.scheduler, preemptor, plan)
+    assert not still_holds(cluster.scheduler, preemptor, replace(plan, leaving=()))
+
+
+def test_a_pod_of_another_namespace_that_ends_gives_back_no_quota() -> None:
+    cluster = Cluster(3)
+    cluster.hold("n0", 0, 9, namespace="default", memory_mib=6_000)
+    ending = cluster.hold("n1", 0, 1)
+    limit(cluster, 6_000)
+    assert cluster.plan(pod(gpu=1, gpumem=6_000), leaving={ending}) is None
+
+
 def test_victims_of_another_node_give_back_no_quota_to_this_one() -> None:
     cluster = Cluster(2, cards=2)
-    spec = ResourceQuotaSpec(hard={"limits.nvidia.com/gpumem": "32768"})
-    cluster.state.quotas.apply(ResourceQuota(ObjectMeta(name="all", namespace="default"), spec))
+    limit(cluster, 32_768)
     cluster.hold("n0", 0, 1, namespace="default")
     cluster.hold("n1", 0, 2, namespace="default")
     cluster.hold("n1", 1, 1)

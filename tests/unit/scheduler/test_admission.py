@@ -10,7 +10,7 @@ from builders import NVIDIA
 
 from gpuloom.local.apiserver.patch import apply_json_patch
 from gpuloom.model.request_columns import Headroom
-from gpuloom.scheduler.admission.review import Known, review_pod
+from gpuloom.scheduler.admission.review import Known, add_amounts, review_pod
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.admission import Review, Verdict
 
@@ -18,6 +18,8 @@ GPU, MEMORY, PERCENTAGE, CORES, PRIORITY = (
     f"nvidia.com/{name}" for name in ("gpu", "gpumem", "gpumem-percentage", "gpucores", "priority")
 )
 SETTINGS = SchedulerSettings(scheduler_name="hami-scheduler")
+SHOWN = replace(SETTINGS, webhook_client_ca="callers.crt", cert_file="own.crt", key_file="own.key")
+"""Callers show a certificate."""
 Json = dict[str, Any]
 
 
@@ -301,6 +303,33 @@ def test_several_cards_of_a_container_count_several_times_at_admission(room_mib:
     """B-55."""
     limits = {"nvidia.com/gpu": 3, "nvidia.com/gpumem": 1000}
     assert admits(limits, Headroom(memory_mib=room_mib)) == allowed
+
+
+def deny(limits: Mapping[str, object], headroom: Headroom, settings: SchedulerSettings = SHOWN) -> str:
+    """Say why a pod is denied, as the API server hears it."""
+    asked, known = (
+        Review("admission.k8s.io/v1", "u", "ns", msgspec.json.encode(pod(container(limits)))),
+        Known(lambda _, __: headroom),
+    )
+    return add_amounts(asked, review_pod(asked, settings, known), settings, known).message
+
+
+@pytest.mark.parametrize(
+    ("headroom", "amounts"),
+    [
+        (Headroom(memory_mib=2000), "asks for 3000 of nvidia.com/gpumem, 2000 are left"),
+        (Headroom(memory_mib=-500), "asks for 3000 of nvidia.com/gpumem, 0 are left"),
+        (Headroom(cores=20), "asks for 30 of nvidia.com/gpucores, 20 are left"),
+    ],
+)
+def test_the_api_server_is_told_what_is_asked_and_what_is_left_of_a_quota(headroom: Headroom, amounts: str) -> None:
+    asked = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3000, "nvidia.com/gpucores": 30}
+    assert deny(asked, headroom) == f"exceeding resource quota: {amounts}"
+
+
+def test_whoever_shows_no_certificate_learns_nothing_of_a_quota_but_that_it_is_exceeded() -> None:
+    asked = {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3000}
+    assert deny(asked, Headroom(memory_mib=2000), SETTINGS) == "exceeding resource quota"
 
 
 def test_a_skipped_container_is_not_spoken_of_as_denied() -> None:

@@ -1,5 +1,6 @@
 """Ending what nobody will use (binding 2.2)."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -12,7 +13,7 @@ from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.kube import NotFoundError
 from gpuloom.model.share import Share
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.pods.cleanup import UNBOUND_LIMIT_S, ReservationCleanup
+from gpuloom.scheduler.pods.cleanup import QUESTIONS_AT_ONCE, UNBOUND_LIMIT_S, ReservationCleanup
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 
@@ -33,8 +34,13 @@ class Setting:
         stand_in: Any = self
         self.cleanup = ReservationCleanup(stand_in, self.state, stand_in, Clocks(monotonic=lambda: NOW_S))
         self.meanwhile: Callable[[], object] = lambda: None
+        self.underway = self.most = 0
 
     async def get(self, *_: object, **__: object) -> None:
+        self.underway += 1
+        self.most = max(self.most, self.underway)
+        await asyncio.sleep(0)
+        self.underway -= 1
         self.meanwhile()
         raise NotFoundError("get", "pod", 404, "no such pod")
 
@@ -48,6 +54,15 @@ async def test_reservations_that_nobody_uses_end() -> None:
         s.state.cluster.assume(one)
     await s.cleanup.check()
     assert [one.uid for one in s.state.cluster.ledger] == ["new"]
+
+
+async def test_very_many_pods_are_asked_for_a_few_side_by_side() -> None:
+    s = Setting()
+    for number in range(3 * QUESTIONS_AT_ONCE):
+        s.state.cluster.assume(reservation(f"unseen-{number}", 10))
+        bind(s, f"gone-{number}", 10)
+    await s.cleanup.check()
+    assert (s.most, len(s.state.cluster.ledger)) == (QUESTIONS_AT_ONCE, 0)
 
 
 @pytest.mark.parametrize("standing", list(ReservationStatus))

@@ -58,6 +58,15 @@ def test_the_pods_event_says_why_and_what_to_do(scene: Scene) -> None:
     )
 
 
+def test_the_nodes_event_names_no_pod_that_its_readers_may_not_read(scene: Scene) -> None:
+    """trust: names of others' pods are for nobody; events of nodes stand in the namespace default."""
+    scene.close("train")
+    scene.tell()
+    assert scene.recorder.told[1][1] == (
+        "cards take no new pods until the pod with UID uid-train is gone; its event says why"
+    )
+
+
 def test_what_changes_or_comes_again_is_told_again(scene: Scene) -> None:
     scene.close("train")
     scene.tell()

@@ -46,7 +46,7 @@ class Setting:
         self.client = client
         self.now = 0.0
         self.written_when_waiting: list[int] = []
-        state = SchedulerState(SchedulerSettings())
+        state = self.state = SchedulerState(SchedulerSettings())
         state.charge.since = 0.0
         clocks = Clocks(monotonic=lambda: self.now, sleep=self.sleep)
         self.handshakes = HandshakeWriter(cast("KubeClient", self.client), state, clocks)
@@ -84,3 +84,12 @@ async def test_a_node_that_is_to_be_asked_anew_while_it_is_written_is_written_ag
     s.handshakes.note("n0000", ASK)
     await writing
     assert (client.patched.count("n0000"), client.most_on_one_node) == (2, 1)
+
+
+async def test_no_node_is_asked_whose_turn_comes_when_another_process_leads() -> None:
+    """binding 5: no new write starts."""
+    client = Listening()
+    s = Setting(client, 3)
+    client.before = lambda: setattr(s.state.charge, "obstacle", "another process leads")
+    await s.handshakes.write_pending()
+    assert client.patched == []

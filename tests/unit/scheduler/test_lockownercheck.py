@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from gpuloom.kube import NotFoundError
-from gpuloom.scheduler.bind.nodelock.ownercheck import LockOwnerCheck
+from gpuloom.scheduler.bind.nodelock.owner import UNBOUND_OWNER_LIMIT
+from gpuloom.scheduler.bind.nodelock.ownercheck import OWNER_CHECK_S, LockOwnerCheck
 from gpuloom.scheduler.bind.nodelock.queue import LockQueue
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.settings import SchedulerSettings
@@ -50,6 +51,22 @@ async def test_a_lock_is_removed_only_by_a_process_that_is_in_charge_when_the_an
     assert not await s.is_over_in(0)
     s.obstacle_after = obstacle
     assert await s.is_over_in(3) is expected
+
+
+def test_an_owner_is_due_when_no_bind_can_be_so_old_as_its_lock() -> None:
+    s = Setting()
+    s.now_s = 10.0
+    assert not s.owner_check.is_due(s.queue)
+    s.now_s += UNBOUND_OWNER_LIMIT.total_seconds() + 1
+    assert s.owner_check.is_due(s.queue)
+
+
+async def test_an_owner_that_was_asked_for_a_moment_ago_is_not_due() -> None:
+    s = Setting()
+    assert not await s.is_over_in(0)
+    assert not s.owner_check.is_due(s.queue)
+    s.now_s += OWNER_CHECK_S
+    assert s.owner_check.is_due(s.queue)
 
 
 @pytest.mark.parametrize("value", [",,gone", ",ns,"])

@@ -7,7 +7,7 @@ import pytest
 
 from gpuloom.engine.state.unserved import UnservedPods
 from gpuloom.scheduler import timeslice
-from gpuloom.scheduler.bind.nodelock.locks import NodeLocks
+from gpuloom.scheduler.bind.nodelock.locks import SWEEPS_AT_ONCE, NodeLocks
 from gpuloom.scheduler.bind.nodelock.queue import LockQueue
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.pods.plugins import PluginPods
@@ -25,9 +25,28 @@ class Patient:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
+    def is_due(self, _queue: LockQueue) -> bool:
+        return True
+
     async def is_owner_over(self, _queue: LockQueue, node: str) -> bool:
         self.asked.append(node)
         return False
+
+
+class Slow(Patient):
+    """One that waits for an answer about each; ``most`` counts those that were asked about at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.underway = self.most = 0
+
+    async def is_owner_over(self, queue: LockQueue, node: str) -> bool:
+        self.underway += 1
+        self.most = max(self.most, self.underway)
+        for _turn in range(5):
+            await asyncio.sleep(0)
+        self.underway -= 1
+        return await super().is_owner_over(queue, node)
 
 
 def node(name: str, *, lock: str = "", version: str = "1") -> Node:
@@ -71,6 +90,14 @@ async def test_a_sweep_looks_at_every_lock_that_is_shown() -> None:
     locks.apply_node(node("changed", lock=LOCK, version="2"))
     await locks.sweep()
     assert owner_check.asked == ["listed", "changed"]
+
+
+async def test_a_few_locks_are_looked_at_side_by_side() -> None:
+    owner_check = Slow()
+    locks = locks_with(owner_check)
+    locks.replace_nodes(node(f"n{number}", lock=LOCK) for number in range(NODES))
+    await locks.sweep()
+    assert (owner_check.most, len(owner_check.asked)) == (SWEEPS_AT_ONCE, NODES)
 
 
 async def test_a_lock_that_is_gone_is_not_looked_at_until_it_is_shown_again() -> None:

@@ -23,8 +23,8 @@ class Client(Listening):
         super().__init__()
         self.then: Callable[[], None] = lambda: None
 
-    async def patch(self, _resource: object, name: str, _body: Mapping[str, Any], **_options: object) -> None:
-        await super().patch(_resource, name, _body, **_options)
+    async def patch(self, _resource: object, name: str, _body: Mapping[str, Any], **options: Any) -> None:
+        await super().patch(_resource, name, _body, **options)
         self.then()
 
 
@@ -35,6 +35,7 @@ class Setting:
         self.client = Client()
         self.now = 0.0
         state = self.state = SchedulerState(SchedulerSettings())
+        state.charge.since = 0.0
         clocks = Clocks(monotonic=lambda: self.now)
         self.labeller = PodLabeller(cast("KubeClient", self.client), state, clocks)
         for number in range(PODS):
@@ -86,3 +87,11 @@ async def test_a_pod_that_is_gone_is_waited_for_no_more() -> None:
     s.client.patched.clear()
     await s.labeller.label()
     assert s.client.patched == []
+
+
+async def test_no_label_is_written_whose_turn_comes_when_another_process_leads() -> None:
+    """binding 5: no new write starts."""
+    s = Setting()
+    s.client.before = lambda: setattr(s.state.charge, "obstacle", "another process leads")
+    await s.labeller.label()
+    assert (s.client.patched, s.labeller.dropped) == ([], 1)

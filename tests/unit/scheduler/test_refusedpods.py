@@ -8,13 +8,10 @@ from builders import pod
 
 from gpuloom.kube.recorder import Subject
 from gpuloom.scheduler.clocks import Clocks
-from gpuloom.scheduler.events.refusedpods import (
-    LOOK_S,
-    MOST_REMEMBERED,
-    PERIOD_S,
-    RefusedPodEvents,
-    asks_nominated_alone,
-)
+from gpuloom.scheduler.events.refusedpods import LOOK_S, PERIOD_S, RefusedPodEvents, asks_nominated_alone
+from gpuloom.scheduler.pods.waiting import MOST_TOLD
+from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.nodenames import NodeNames
 from gpuloom.wire.objects import PodStatus
 
@@ -31,8 +28,10 @@ class Scene:
     def __init__(self, period_s: float = PERIOD_S) -> None:
         self.now_s = 100.0
         self.recorder = Recorder()
+        self.state = SchedulerState(SchedulerSettings())
         recorder: Any = self.recorder
-        self.events = RefusedPodEvents(recorder, Clocks(monotonic=lambda: self.now_s), period_s)
+        clocks = Clocks(monotonic=lambda: self.now_s)
+        self.events = RefusedPodEvents(self.state.waiting, self.state.charge, recorder, clocks, period_s)
 
     def refuse(self, name: str, *messages: str, is_followed: bool = False) -> None:
         self.events.tell(pod(name=name, gpu=1), messages, is_followed=is_followed)
@@ -85,7 +84,24 @@ def test_nothing_is_told_of_a_pod_that_waits_no_more(scene: Scene) -> None:
     scene.refuse("a", "first")
     scene.refuse("a", "second")
     scene.take_told()
-    scene.events.drop("uid-a")
+    scene.state.waiting.drop("uid-a")
+    assert scene.pass_time(PERIOD_S) == []
+
+
+def test_nothing_is_told_of_a_pod_that_was_deleted_meanwhile(scene: Scene) -> None:
+    scene.refuse("a", "first")
+    scene.refuse("a", "second")
+    scene.take_told()
+    scene.state.remove_pod("uid-a", scene.now_s)
+    assert scene.pass_time(PERIOD_S) == []
+
+
+def test_what_was_held_back_is_not_told_by_a_process_that_is_not_in_charge(scene: Scene) -> None:
+    """binding 5: followers write nothing."""
+    scene.refuse("a", "first")
+    scene.refuse("a", "second")
+    scene.take_told()
+    scene.state.charge.obstacle = "there_1 leads"
     assert scene.pass_time(PERIOD_S) == []
 
 
@@ -109,10 +125,10 @@ def test_without_a_period_everything_is_told() -> None:
 
 
 def test_no_more_pods_are_remembered_than_a_bound(scene: Scene) -> None:
-    for number in range(MOST_REMEMBERED + 1):
+    for number in range(MOST_TOLD + 1):
         scene.refuse(f"p{number}", "first")
     scene.take_told()
-    scene.refuse(f"p{MOST_REMEMBERED}", "second")
+    scene.refuse(f"p{MOST_TOLD}", "second")
     scene.refuse("p0", "second")
     assert scene.take_told() == ["p0: second"]
 

@@ -1,7 +1,7 @@
 """Waking refused pods costs little, however many wait (binding 4)."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 import pytest
@@ -50,7 +50,9 @@ class Setting:
         self.begun: list[str] = []
         self.written: list[Mapping[str, Any]] = []
         self.is_stuck = False
+        self.before_write: Callable[[], None] = lambda: None
         self.state = SchedulerState(SchedulerSettings())
+        self.state.charge.since = 0.0
         self.state.pod_scheduler = cast("PodScheduler", self.pod_scheduler)
         self.state.decider = NominationScheduler(
             self.state.pod_scheduler, self.state.nominations, self.state.shown.terminating.keys()
@@ -64,7 +66,11 @@ class Setting:
         self.sizes[name] = memory_mib
         self.state.waiting.note_refused(refused, self.state.settings.read_demands(refused), at)
 
-    async def patch(self, _resource: object, name: str, body: Mapping[str, Any], **_options: object) -> None:
+    async def patch(
+        self, _resource: object, name: str, body: Mapping[str, Any], *, recheck: Callable[[], None], **_: object
+    ) -> None:
+        self.before_write()
+        recheck()
         self.begun.append(name)
         self.written.append(body)
         if self.is_stuck:
@@ -177,6 +183,7 @@ async def test_nominated_pods_whose_victims_have_left_are_woken_without_one_wait
 def nominate_alike(s: Setting, nodes: str) -> None:
     """Let pods that ask alike wait for a victim each, on nodes of one card."""
     state = s.state = SchedulerState(SchedulerSettings())
+    state.charge.since = 0.0
     s.requeuer = PodRequeuer(cast("KubeClient", s), state, Clocks(sleep=s.sleep))
     for number, node in enumerate(nodes):
         state.cluster.register(node, "NVIDIA", NodeCards((card(f"{node}-0"),)))
@@ -202,6 +209,17 @@ async def test_nobody_is_woken_by_a_process_that_ceases_to_lead_while_it_looks()
     s.pod_scheduler.place_ahead = cease  # type: ignore[method-assign]
     await s.wake()
     assert s.woken == []
+
+
+async def test_a_pod_whose_turn_to_be_woken_comes_when_another_process_leads_is_not_written_and_waits_on() -> None:
+    """binding 5: no new write starts, not even one that waited for its turn."""
+    s = Setting()
+    s.refuse("p", 1000)
+    s.pod_scheduler.room[1000] = 1
+    s.before_write = lambda: setattr(s.state.charge, "obstacle", "another process leads")
+    await s.wake()
+    assert s.woken == []
+    assert list(s.state.waiting.unschedulable) == ["uid-p"]
 
 
 async def test_a_pod_that_was_woken_in_vain_waits_since_it_was_refused_first() -> None:

@@ -10,6 +10,7 @@ import pytest
 from builders import pod
 
 from gpuloom.engine.hostfit.demand import read_host_demand
+from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.scheduler.parts import Parts
 from gpuloom.scheduler.pods.handler import PodHandler
 from gpuloom.scheduler.pods.mistyped import MOST_PARTS
@@ -37,6 +38,12 @@ SPECS: dict[str, dict[str, Any]] = {
     "claims": {"resourceClaims": [{"name": f"c{number}"} for number in range(MANY)]},
     "gates": {"schedulingGates": [{"name": f"g{number}"} for number in range(MANY)]},
 }
+
+
+def refuse(state: SchedulerState, asking: HostPod) -> str:
+    with pytest.raises(PolicyError) as refused:
+        state.settings.read_demands(asking)
+    return str(refused.value)
 
 
 def host_pod(spec: dict[str, Any], name: str = "p", **metadata: Any) -> HostPod:
@@ -71,6 +78,20 @@ def test_little_is_kept_of_a_waiting_pod_with_very_many(state: SchedulerState, w
 @pytest.mark.parametrize("what", ["labels", "annotations"])
 def test_little_is_kept_of_a_waiting_pod_to_which_very_many_were_added(state: SchedulerState, what: str) -> None:
     assert held_after_taking(state, {}, **{what: {f"m{number}": "" for number in range(MANY)}}) < 150_000
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", ["example.com/notes", "nvidia.com/use-gputype"])
+def test_little_is_kept_of_a_waiting_pod_with_a_very_long_annotation(state: SchedulerState, key: str) -> None:
+    assert held_after_taking(state, {}, annotations={key: "z" * 2**18}) < 25_000
+
+
+def test_a_wish_that_is_too_long_is_refused_in_the_same_words_when_little_of_it_is_kept(state: SchedulerState) -> None:
+    whole = host_pod({}, annotations={"nvidia.com/use-gputype": "z" * 2**18}, labels={"app": "a"})
+    cut = state.shown.size_limits.cut(whole)
+    assert len(cut.annotations["nvidia.com/use-gputype"]) < 2**15
+    assert cut.labels == {"app": "a"}
+    assert [refuse(state, one) for one in (whole, cut)] == [refuse(state, whole)] * 2
 
 
 @pytest.mark.parametrize("what", SPECS)

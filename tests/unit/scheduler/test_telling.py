@@ -44,8 +44,6 @@ def test_each_text_about_a_pod_that_fits_nowhere_is_a_step_of_its_own() -> None:
         recorder,
         clock.clocks,
         kept,
-        parts.preemption.attempts,
-        parts.partly_offered,
         parts.refused,
         parts.outlook,
     )

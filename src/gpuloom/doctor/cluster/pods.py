@@ -11,7 +11,6 @@ from gpuloom.doctor.findings import Fault, Problem, Severity
 from gpuloom.engine.state.foreign_pods import find_vendors_held
 from gpuloom.engine.state.holdings import read_holdings
 from gpuloom.vendors.catalog import Catalog
-from gpuloom.wire.keys import VGPU_NODE
 from gpuloom.wire.objects import Pod
 
 _MOST_NAMED = 3
@@ -201,8 +200,8 @@ def judge_foreign_pods(facts: ClusterFacts) -> Iterator[Problem]:
 def judge_unread(facts: ClusterFacts) -> Iterator[Problem]:
     """Say which pods hold cards in a way that cannot be read: the scheduler closes what they may hold."""
     for pod in require(facts.pods):
-        node = pod.spec.node_name
-        if not node or pod.is_over or pod.annotations.get(VGPU_NODE) != node:
+        node = pod.node_of_cards
+        if not node or pod.is_over:
             continue
         for word, unread in read_holdings(pod, facts.catalog).unread.items():
             cards = ", ".join(sorted(unread.cards)) or f"all cards of {word}"

@@ -7,6 +7,7 @@ a ``SchedulingAttempt``. The attempt takes the filter results of the pod's equiv
 places the pod on the best. Where single cards do not decide, it places the pod on one node after another. Of several
 vendors each says which nodes take the pod (``Assessment``), and their columns are laid over each other
 (``vendor_intersection``). Then the decision becomes annotations and event messages, in HAMi's words.
+``taking_over`` tells whether a pod gets what another scheduler chose for it.
 
 What the answer does not need is left open: ``Decision.complete`` finds it out afterwards, from a snapshot. An attempt
 that would take longer than others should wait raises ``UnsettledError``, which carries the steps that are left.

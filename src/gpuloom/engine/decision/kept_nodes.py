@@ -13,6 +13,7 @@ from gpuloom.engine.bounded import LruCache
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.imagined import away, imagine_placed
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
+from gpuloom.engine.decision.taking_over import takes_over
 from gpuloom.engine.placement.placement_cache import DemandClass
 from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.state.cluster_state import ClusterState
@@ -33,6 +34,7 @@ class KeptNode:
 
     nominations  most important first; one that has no room takes none
     terminating  UIDs of pods that are being deleted
+    elsewhere    what those of them hold on other nodes who give quota back
     forks        counts forks of the live state
     is_stale     whether the node may have changed
     """
@@ -41,6 +43,7 @@ class KeptNode:
     node: str
     nominations: Sequence[Nomination]
     terminating: AbstractSet[str]
+    elsewhere: Sequence[Reservation] = ()
     forks: int = 0
     is_stale: bool = True
     _fork: PodScheduler = field(init=False)
@@ -63,6 +66,11 @@ class KeptNode:
         if decision.node is None:
             self._refused.keep(asked, decision.refusals[self.node])
         return decision
+
+    def takes_over(self, demands: Demands, chosen: Reservation) -> bool:
+        """Tell whether a pod gets the very cards that another scheduler chose, beside the nominated pods."""
+        self.bring_up()
+        return takes_over(self._fork, demands, chosen)
 
     def takes_later(self, demands: Demands, asked: DemandClass) -> bool:
         """Tell whether a pod fits beside the nominated ones once all have left that are to leave for them."""
@@ -88,7 +96,7 @@ class KeptNode:
             return
         state, facts = self.live.cluster_state, self._read_facts()
         if facts != self._facts or not state.is_plain(self.node):
-            self._fork = self.live.fork((self.node,))
+            self._fork = self.live.fork((self.node,), [held.uid for held in self.elsewhere])
             self._copied = {held.uid: held for held in state.ledger.on_node(self.node)}
             self._facts, self._outlook = facts, state.outlook.version
             self.forks += 1
@@ -141,7 +149,7 @@ class KeptNode:
     def _decide_without(self, victims: AbstractSet[str], demands: Demands) -> Decision:
         """Choose cards as if victims had left, and those that leave anyway."""
         gone = [held for held in self._copied.values() if held.uid in self._left or held.uid in victims]
-        with away(self._state, gone):
+        with away(self._state, [*gone, *self.elsewhere]):
             return self._decide(demands)
 
     def _place(self, nomination: Nomination) -> None:
@@ -174,8 +182,11 @@ class KeptNodes:
         return {node: self._find(node, some, demands) for node, some in by_node.items()}
 
     def _find(self, node: str, nominations: Sequence[Nomination], demands: Demands) -> KeptNode:
-        if any(map(self.live.is_limited, (demands, *(one.demands for one in nominations)))):
-            return KeptNode(self.live, node, nominations, self.terminating)
+        asking = demands, *(one.demands for one in nominations)
+        if any(map(self.live.is_limited, asking)):
+            freeing = (held for one in asking for held in self.live.find_freeing(one, self.terminating))
+            elsewhere = {held.uid: held for held in freeing if held.node != node}
+            return KeptNode(self.live, node, nominations, self.terminating, tuple(elsewhere.values()))
         key = node, tuple((one.uid, one.since, one.victims) for one in nominations)
         return self._by_key.recall(key, lambda: KeptNode(self.live, node, nominations, self.terminating))
 

@@ -15,6 +15,7 @@ from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.kept_nodes import KeptNode, KeptNodes
 from gpuloom.engine.decision.offer import NodeOffer, make_offer
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
+from gpuloom.engine.decision.taking_over import takes_over
 from gpuloom.engine.placement.placement_cache import demand_class_of
 from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.state.ledger import Reservation
@@ -73,6 +74,13 @@ class NominationScheduler:
         return self.pod_scheduler.takes(demands, node) and (
             kept is None or kept.decide(demands, asked).node is not None
         )
+
+    def takes_over(self, demands: Demands, chosen: Reservation, priority: int) -> bool:
+        """Tell whether a pod gets the very cards that another scheduler chose, and leaves others there their room."""
+        if not takes_over(self.pod_scheduler, demands, chosen):
+            return False
+        kept = self._find_kept(demands, priority, chosen.node).get(chosen.node)
+        return kept is None or kept.takes_over(demands, chosen)
 
     def keeps_room(self, demands: Demands, node: str, priority: int) -> bool:
         """Tell whether nothing but others who wait there for their room keeps a pod from a node."""

@@ -4,7 +4,7 @@ Cards of different vendors do not know each other, so a node takes the pod when 
 (``vendor_intersection``). What they share is the node's score, which is of all of its cards.
 """
 
-from collections.abc import Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -23,7 +23,7 @@ from gpuloom.engine.request.options import Options
 from gpuloom.engine.scoring.ranking import Ranking
 from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.engine.state.cluster_state import ClusterState
-from gpuloom.engine.state.ledger import NOTHING_ELSE
+from gpuloom.engine.state.ledger import NOTHING_ELSE, Reservation
 from gpuloom.model.refusal import Refusal
 from gpuloom.model.request_columns import UNBOUNDED, Headroom
 from gpuloom.model.share import ContainerShares
@@ -45,12 +45,12 @@ class PodScheduler:
         """What decides over the cards of each vendor, made when it is first asked for: forks ask few."""
         return _VendorSchedulers(self.cluster_state, self.options, self._compiled, self._placed)
 
-    def fork(self, nodes: Collection[str] | None = None) -> "PodScheduler":
+    def fork(self, nodes: Collection[str] | None = None, also: Iterable[str] = ()) -> "PodScheduler":
         """Return one that decides in the same way over a fork of the cluster; see :meth:`ClusterState.fork`.
 
         Of all nodes it knows, too, which took pods of several containers.
         """
-        fork = PodScheduler(self.cluster_state.fork(nodes), self.options, self._compiled)
+        fork = PodScheduler(self.cluster_state.fork(nodes, also), self.options, self._compiled)
         if nodes is None:
             fork._placed = {word: one.placement_caches.fork(one.state.table) for word, one in self.by_vendor.items()}
         return fork
@@ -185,13 +185,16 @@ class PodScheduler:
             self.by_vendor[word].has_capacity(demand, node, headrooms.get(word)) for word, demand in demands.items()
         )
 
-    def find_taking(self, demands: Demands) -> Generator[None, None, frozenset[str]]:
+    def find_taking(
+        self, demands: Demands, headrooms: Mapping[str, Headroom] | None = None
+    ) -> Generator[None, None, frozenset[str]]:
         """Return the nodes that take a pod, in steps, without choosing among them or saying why others do not.
 
+        headrooms  what quotas leave of each vendor's cards, where that is not what is known here
         Raises ValueError when a demand asks for no card.
         """
-        yield from self.place_ahead(demands)
-        headrooms = self._share(demands)
+        yield from self.place_ahead(demands, headrooms)
+        headrooms = self._share(demands, headrooms)
         taking: frozenset[str] | None = None
         for word, demand in demands.items():
             one = self.by_vendor[word].assess(demand, headrooms.get(word))
@@ -208,6 +211,14 @@ class PodScheduler:
     def is_limited(self, demands: Demands) -> bool:
         """Tell whether a quota limits the pod: what it leaves changes with pods on any node."""
         return any(self.by_vendor[word].headroom(demand) != UNBOUNDED for word, demand in demands.items())
+
+    def find_freeing(self, demands: Demands, leaving: Iterable[str]) -> list[Reservation]:
+        """Return what those of some pods hold that leave a pod quota when they go, whichever node they are on."""
+        if not self.is_limited(demands):
+            return []
+        namespace, ledger = next(iter(demands.values())).namespace, self.cluster_state.ledger
+        held = [one for uid in leaving if (one := ledger.find(uid)) is not None]
+        return [one for one in held if one.namespace == namespace]
 
     def _know_other_vendors(self, word: str, decision: Decision) -> None:
         """Tell nodes that have cards of other vendors only from those that have none: they are known."""

@@ -29,13 +29,14 @@ class ClusterState(ReservedState):
         # Cards that the tables show as they were, None while they are kept up to date.
         self._late: dict[CardKey, None] | None = None
 
-    def fork(self, nodes: Collection[str] | None = None) -> "ClusterState":
+    def fork(self, nodes: Collection[str] | None = None, also: Iterable[str] = ()) -> "ClusterState":
         """Return a state of its own that can be changed freely and asked everything that this one answers.
 
         nodes  only these, and what is on them; all if None. Quotas count what namespaces hold on all nodes either way
+        also   UIDs of pods on other nodes that can leave as well, which quotas see
         """
         # Of no vendor first, then of those with cards there: making the states of all takes longer than forking a node.
-        books = self._books.fork(nodes)
+        books = self._books.fork(nodes, also)
         fork = ClusterState(_NO_VENDORS, books)
         fork.catalog, fork.outlook = self.catalog, self.outlook.fork()
         words_of, there = self._words_of, set(self._states)

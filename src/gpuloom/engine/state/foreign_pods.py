@@ -2,13 +2,12 @@
 
 from gpuloom.vendors.catalog import Catalog
 from gpuloom.wire.devices import count_devices
-from gpuloom.wire.keys import VGPU_NODE
 from gpuloom.wire.objects import Pod
 
 
 def is_foreign(pod: Pod) -> bool:
     """Tell whether a pod is on a node on which nobody who gives cards away has placed it."""
-    return bool(pod.spec.node_name) and pod.annotations.get(VGPU_NODE) != pod.spec.node_name
+    return bool(pod.spec.node_name) and not pod.node_of_cards
 
 
 def find_vendors_asked(pod: Pod, catalog: Catalog) -> tuple[str, ...]:

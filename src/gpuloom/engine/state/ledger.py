@@ -14,7 +14,7 @@ before their node, and two vendors may call their cards the same. What a card ho
 never counted up and down. Source: binding 2.2.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from enum import Enum
@@ -154,8 +154,10 @@ class Ledger:
     _numbers: Iterator[int] = field(default_factory=lambda: count(1))
     _own: set[str | tuple[str, str]] = field(default_factory=set)
 
-    def fork(self, nodes: Collection[str] | None = None) -> "Ledger":
+    def fork(self, nodes: Collection[str] | None = None, also: Iterable[str] = ()) -> "Ledger":
         """Return a ledger of its own with the reservations on some nodes, on all if none are named.
+
+        also  UIDs of pods on other nodes whose reservations are to be there as well
 
         What namespaces hold is counted for all nodes either way, because quotas ask for it.
         """
@@ -168,7 +170,18 @@ class Ledger:
         assumed = {uid: None for uid in self._assumed if nodes is None or uid in reservations}
         numbers = copy(self._numbers)
         self._own.difference_update(on_node, entries)
-        return Ledger(self.bits, reservations, entries, on_node, dict(self._in_namespace), assumed, numbers)
+        fork = Ledger(self.bits, reservations, entries, on_node, dict(self._in_namespace), assumed, numbers)
+        elsewhere = [uid for uid in dict.fromkeys(also) if uid in self._reservations and uid not in reservations]
+        fork._add_counted([self._reservations[uid] for uid in elsewhere])
+        return fork
+
+    def _add_counted(self, reservations: Sequence[Reservation]) -> None:
+        """Enter reservations that stand in what namespaces hold already."""
+        if reservations:
+            in_namespace = dict(self._in_namespace)
+            for one in reservations:
+                self._enter(one)
+            self._in_namespace = in_namespace
 
     def _entries_on(self, nodes: Iterable[str]) -> Iterator[tuple[str, str]]:
         """Give the keys of what is held on some nodes."""

@@ -1,9 +1,11 @@
 """Resource quotas as HAMi enforces them: memory and cores of a vendor's cards, by namespace (scheduler 6.10)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import ceil
 
 from gpuloom.engine.state.ledger import Ledger
+from gpuloom.engine.state.usage import Usage
 from gpuloom.model.request_columns import UNLIMITED, Headroom
 from gpuloom.vendors.profile import Profile
 from gpuloom.wire.errors import WireError
@@ -125,6 +127,37 @@ class QuotaBook:
             UNLIMITED if memory is None else memory * factor - self.used(namespace, names.memory, ledger),
             UNLIMITED if cores is None else cores - self.used(namespace, names.cores, ledger),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Exceeded:
+    """What is asked of a resource and is more than is left of it, in the unit of that resource."""
+
+    resource: str
+    asked: int
+    left: int
+
+    def __str__(self) -> str:
+        return f"asks for {self.asked} of {self.resource}, {self.left} are left"
+
+
+def find_exceeded(asked: Sequence[tuple[Profile, Usage]], headroom: Callable[[Profile], Headroom]) -> Exceeded | None:
+    """Return what of these amounts is too much, None for nothing; an amount of 0 never is.
+
+    headroom  what a namespace may still take of a vendor's cards; chips that share a resource share what is left of it
+    """
+    for profile, own in asked:
+        if not (own.memory_mib or own.cores):
+            continue
+        names, left = profile.resources, headroom(profile)
+        memory_mib = sum(one.memory_mib for other, one in asked if other.resources.memory == names.memory)
+        cores = sum(one.cores for other, one in asked if other.resources.cores == names.cores)
+        if memory_mib > left.memory_mib:
+            factor = max(profile.request.memory_factor, 1)
+            return Exceeded(names.memory, ceil(memory_mib / factor), max(left.memory_mib, 0) // factor)
+        if cores > left.cores:
+            return Exceeded(names.cores, cores, max(left.cores, 0))
+    return None
 
 
 def _find_smallest(quotas: Iterable[Mapping[str, int]]) -> Mapping[str, int]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 from gpuloom.vendors.catalog import Catalog
-from gpuloom.wire.keys import BIND_PHASE, PHASE_ALLOCATING, PHASE_SUCCESS, VGPU_NODE
+from gpuloom.wire.keys import BIND_PHASE, PHASE_ALLOCATING, PHASE_SUCCESS
 from gpuloom.wire.objects import Pod
 from gpuloom.wire.shares import may_have_shares
 
@@ -22,7 +22,7 @@ def is_unserved(pod: Pod, lists: Collection[str]) -> bool:
     ``lists`` are the annotations from which plugins that share a lock take what is to be allocated. All of this is
     written by schedulers, plugins and kubelets alone. ``startTime`` is the kubelet's answer, as taken in or refused.
     """
-    if pod.is_over or pod.status.start_time is not None or pod.annotations.get(VGPU_NODE) != pod.spec.node_name:
+    if pod.is_over or pod.status.start_time is not None or not pod.node_of_cards:
         return False
     phase = pod.annotations.get(BIND_PHASE)
     return phase == PHASE_ALLOCATING or (phase == PHASE_SUCCESS and _is_called_served_early(pod, lists))

@@ -22,9 +22,9 @@ class Books:
     quotas: QuotaBook
     closings: Closings
 
-    def fork(self, nodes: Collection[str] | None) -> "Books":
-        """Return books of their own, of some nodes, of all if none are named."""
-        return Books(self.ledger.fork(nodes), self.quotas.fork(), self.closings.fork(nodes))
+    def fork(self, nodes: Collection[str] | None, also: Iterable[str] = ()) -> "Books":
+        """Return books of their own, of some nodes, of all if none are named; see :meth:`Ledger.fork`."""
+        return Books(self.ledger.fork(nodes, also), self.quotas.fork(), self.closings.fork(nodes))
 
 
 def open_books(profiles: Sequence[Profile]) -> Books:

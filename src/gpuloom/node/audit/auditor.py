@@ -127,12 +127,11 @@ class Auditor:
         )
         namespace, name = finding.pod
         if name:
-            self._tell(Subject("Pod", namespace, name, finding.pod_uid), finding)
+            pod = Subject("Pod", namespace, name, finding.pod_uid)
+            self._events.record(pod, "Warning", finding.kind, finding.message)
         if not name or finding.kind is AuditProblem.FOREIGN:
-            self._tell(Subject("Node", "", self._settings.node_name, node.metadata.uid if node else ""), finding)
-
-    def _tell(self, subject: Subject, finding: AuditFinding) -> None:
-        self._events.record(subject, "Warning", finding.kind, finding.message)
+            subject = Subject("Node", "", self._settings.node_name, node.metadata.uid if node else "")
+            self._events.record(subject, "Warning", finding.kind, finding.nameless or finding.message)
 
 
 def _read_offer(node: Node | None) -> Mapping[str, Card] | None:

@@ -1,7 +1,7 @@
 """What does not agree between the truths about a node. Pure; one function for each kind of finding."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 import msgspec
@@ -30,6 +30,8 @@ class AuditFinding:
     """One thing that is wrong with `card_uuid` or with the pod of `pod_uid`; each is empty where it is not about one.
 
     Two findings are the same when they are about the same things, whatever their figures; ``message`` is for people.
+    ``nameless`` is the same for readers of the node's events, where ``message`` names pods: whoever may read those need
+    not be allowed to read these.
     """
 
     kind: AuditProblem
@@ -39,6 +41,7 @@ class AuditFinding:
     pod: tuple[str, str] = field(default=("", ""), compare=False)
     given: tuple[str, ...] = field(default=(), compare=False)
     message: str = field(default="", compare=False)
+    nameless: str = field(default="", compare=False)
 
 
 def compare(truths: Truths) -> tuple[AuditFinding, ...]:
@@ -55,11 +58,13 @@ def _find_overcommitted(truths: Truths) -> Iterator[AuditFinding]:
     for uuid, card in (truths.offered or {}).items():
         total = promised.get(uuid, NOTHING)
         if _is_overcommitted(card, total):
-            names = ", ".join(promise.full_name for promise in truths.promises if uuid in promise.cards)
+            holders = [promise for promise in truths.promises if uuid in promise.cards]
+            told = f"card {uuid} is promised {_say(total)}, it has {_say(_offer_of(card))}: delete one of"
             yield AuditFinding(
                 AuditProblem.OVERCOMMITTED,
                 uuid,
-                message=f"card {uuid} is promised {_say(total)}, it has {_say(_offer_of(card))}: delete one of {names}",
+                message=f"{told} {', '.join(one.full_name for one in holders)}",
+                nameless=f"{told} the pods with UIDs {', '.join(one.uid for one in holders)}",
             )
 
 
@@ -162,13 +167,12 @@ def _find_foreign(truths: Truths) -> Iterator[AuditFinding]:
 
 
 def _about_foreign(promise: Promise, card_uuid: str, what: str) -> AuditFinding:
-    return _about_pod(
-        AuditProblem.FOREIGN,
-        promise,
-        card_uuid,
-        f"pod {promise.full_name} came past the scheduler and {what}: nobody accounts for what it uses; delete it, and "
-        "create it again without spec.nodeName, another scheduler or the label hami.io/webhook=ignore",
+    told = (
+        f"came past the scheduler and {what}: nobody accounts for what it uses; delete it, and create it again without "
+        "spec.nodeName, another scheduler or the label hami.io/webhook=ignore"
     )
+    finding = _about_pod(AuditProblem.FOREIGN, promise, card_uuid, f"pod {promise.full_name} {told}")
+    return replace(finding, nameless=f"the pod with UID {promise.uid} {told}")
 
 
 _LOOKS: tuple[Callable[[Truths], Iterator[AuditFinding]], ...] = (

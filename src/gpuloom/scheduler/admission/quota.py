@@ -6,6 +6,7 @@ Filter asks again with the real cards: a request by percentage takes no memory h
 from collections.abc import Callable, Mapping, Sequence
 
 from gpuloom.engine.request.demand import ContainerType
+from gpuloom.engine.state.quotas import Exceeded, find_exceeded
 from gpuloom.engine.state.usage import NOTHING, Usage
 from gpuloom.model.request_columns import Headroom
 from gpuloom.vendors.catalog import Catalog
@@ -14,28 +15,20 @@ from gpuloom.vendors.profile import Profile
 from gpuloom.wire.objects import Container
 
 
-def exceeds_quota(
+def find_exceeded_by(
     containers: Sequence[Container],
     container_types: Sequence[ContainerType],
     annotations: Mapping[str, str],
     catalog: Catalog,
     headroom: Callable[[Profile], Headroom],
-) -> bool:
-    """Tell whether containers ask for more than their namespace still has; a request of 0 is never too much.
+) -> Exceeded | None:
+    """Return what containers ask for that is more than their namespace may still take, None for nothing.
 
-    ``headroom`` tells what is left of a vendor's cards. Chips that share a resource share what is left of it.
+    ``headroom`` tells what is left of a vendor's cards.
     """
     limited = [one for one in catalog.concerned(containers) if one.resources.memory or one.resources.cores]
-    asked = [(one.resources, _ask_at_once(containers, container_types, annotations, one)) for one in limited]
-    for profile, (names, own) in zip(limited, asked, strict=True):
-        if not (own.memory_mib or own.cores):
-            continue
-        left = headroom(profile)
-        memory_mib = sum(one.memory_mib for others, one in asked if others.memory == names.memory)
-        cores = sum(one.cores for others, one in asked if others.cores == names.cores)
-        if memory_mib > left.memory_mib or cores > left.cores:
-            return True
-    return False
+    asked = [(one, _ask_at_once(containers, container_types, annotations, one)) for one in limited]
+    return find_exceeded(asked, headroom)
 
 
 def _ask_at_once(

@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from gpuloom.engine.request.demand import read_container_types
+from gpuloom.engine.state.quotas import Exceeded
 from gpuloom.model.request_columns import Headroom
 from gpuloom.scheduler.admission.patch import ContainerPatch, PodPatch
-from gpuloom.scheduler.admission.quota import exceeds_quota
+from gpuloom.scheduler.admission.quota import find_exceeded_by
 from gpuloom.scheduler.admission.warn import Cluster, find_warnings
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.vendors.changes import FactsOf, Switches, know_no_node
@@ -36,8 +37,19 @@ IGNORED_LABEL = ("hami.io/webhook", "ignore")
 """Pods with this label are none of the webhook's business; the API server does not even ask (wire protocol 3.6)."""
 
 
+EXCEEDED = "exceeding resource quota"
+
+
 class DeniedError(Exception):
     """The user's pod cannot be served as it is; the message says what is wrong with it."""
+
+
+class _QuotaExceededError(DeniedError):
+    """The pod asks for more than its namespace may still take. HAMi says only that, to whoever asks."""
+
+    def __init__(self, exceeded: Exceeded) -> None:
+        super().__init__(EXCEEDED)
+        self.exceeded = exceeded
 
 
 Headrooms = Callable[[str, Profile], Headroom]
@@ -75,6 +87,24 @@ def review_pod(review: Review, settings: SchedulerSettings, known: Known = NOTHI
         return Verdict(allowed=False, code=403, reason="Forbidden", message=str(error))
     except WireError as error:
         return Verdict(allowed=False, code=500, message=str(error))
+
+
+def add_amounts(review: Review, verdict: Verdict, settings: SchedulerSettings, known: Known) -> Verdict:
+    """Add to a denial for quota what is asked for and what is left.
+
+    Only where callers show a certificate: the API server passes it on to whoever may create pods in the namespace, who
+    learns as much from Kubernetes' own quotas. Others learn nothing of a namespace's quota.
+    """
+    if verdict.message != EXCEEDED or not settings.webhook_client_ca:
+        return verdict
+    try:
+        pod = decode_pod(review.pod)
+        _complete(pod, PodPatch(pod), review.namespace, settings, known)
+    except _QuotaExceededError as error:
+        return replace(verdict, message=f"{EXCEEDED}: {error.exceeded}")
+    except (DeniedError, WireError):
+        pass
+    return verdict
 
 
 def add_warnings(review: Review, verdict: Verdict, settings: SchedulerSettings, cluster: Cluster) -> Verdict:
@@ -137,14 +167,16 @@ def _complete(pod: Pod, patch: PodPatch, namespace: str, settings: SchedulerSett
             _check_requests(container, patch.annotations, settings)
     if asks:
         _claim(pod, patch, settings)
-    if settings.admission_quota and exceeds_quota(
-        [completed.get(position, container) for position, container in enumerate(pod.all_containers)],
-        read_container_types(pod),
-        patch.annotations,
-        settings.catalog,
-        lambda profile: known.headroom(pod.namespace or namespace, profile),
+    if settings.admission_quota and (
+        exceeded := find_exceeded_by(
+            [completed.get(position, container) for position, container in enumerate(pod.all_containers)],
+            read_container_types(pod),
+            patch.annotations,
+            settings.catalog,
+            lambda profile: known.headroom(pod.namespace or namespace, profile),
+        )
     ):
-        raise DeniedError("exceeding resource quota")
+        raise _QuotaExceededError(exceeded)
     return Verdict(allowed=True, patch=patch.operations)
 
 

@@ -11,6 +11,7 @@ import structlog
 from gpuloom.kube import ApiError, KubeClient
 from gpuloom.kube.annotations import patch_pod
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.leadership.charge import StoppedError
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.keys import LABEL_VALUE_LIMIT, VGPU_NODE
 from gpuloom.wire.objects import Pod
@@ -74,7 +75,9 @@ class PodLabeller:
     async def _patch(self, pod: Pod, node: str) -> None:
         body = {"metadata": {"labels": label_of(node)}}
         try:
-            await patch_pod(self.client, pod, body)
+            await patch_pod(self.client, pod, body, self.state.charge.check)
+        except StoppedError:
+            self.dropped += 1
         except ApiError as error:
             self.dropped += 1
             _log.info("pod stays without its node label", pod=pod.full_name, cause=str(error))

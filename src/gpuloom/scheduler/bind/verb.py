@@ -10,7 +10,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
 from gpuloom.engine.decision.event_messages import describe_binding, describe_missing_node
-from gpuloom.engine.filtering.exact_fit import fits_exactly
+from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.allocations import read_decided_at, read_shares, reserve
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.engine.state.unserved import UnservedPod
@@ -109,17 +109,18 @@ class BindVerb:
             raise BindError("bind args must name pod, namespace, UID and node")
         if objection := self.state.charge.objection:
             raise BindError(objection)
-        if args.poduid in self.state.binds.binding:
-            raise BindError(f"bind of pod {args.podnamespace}/{args.podname} in progress")
         pod = await self._find_pod(args)
         # Finding it may have taken a while.
         if objection := self._find_objection_to_call(call):
             raise BindError(objection)
+        if args.poduid in self.state.binds.binding:
+            raise BindError(f"bind of pod {pod.full_name} in progress")
         self.state.groups.note_bind(pod)
-        if pod.spec.node_name == args.node:
+        node = pod.spec.node_name or self.state.find_bound_node(args.poduid)
+        if node == args.node:
             return
-        if pod.spec.node_name:
-            raise BindError(f"pod {pod.full_name} is already bound to node {pod.spec.node_name}")
+        if node:
+            raise BindError(f"pod {pod.full_name} is already bound to node {node}")
         try:
             await self._bind_unbound(pod, call)
         except (BindError, LockError, BindRefusedError) as error:
@@ -268,10 +269,10 @@ class BindVerb:
         held = self.state.cluster.ledger.find(pod.metadata.uid)
         if held is not None and held.node == node:
             return held
-        if pod.annotations.get(VGPU_NODE) == node and (adopted := self._adopt(pod, node)):
-            return adopted
         if held is not None and self.state.settings.node_choice == "scheduler":
             return self._move(pod, held, node)
+        if pod.annotations.get(VGPU_NODE) == node and (adopted := self._adopt(pod, node)):
+            return adopted
         raise BindError(f"no reservation of pod {pod.full_name} on node {node}, filter again")
 
     def _move(self, pod: Pod, held: Reservation, node: str) -> Reservation:
@@ -290,10 +291,15 @@ class BindVerb:
             raise BindError(str(error)) from error
 
     def _adopt(self, pod: Pod, node: str) -> Reservation | None:
-        """Reserve what another scheduler wrote on the pod in its Filter, if exactly these cards still fit."""
+        """Reserve what another scheduler wrote on the pod in its Filter, if the pod may have exactly these cards.
+
+        They have to fit, within the quotas of its namespace and beside those for whom room is made: a pod that is not
+        bound yet gets no more than a Filter here would give it.
+        """
         try:
             shares = read_shares(pod, self.state.settings.catalog)
-        except WireError:
+            demands = self.state.settings.read_demands(pod)
+        except (WireError, PolicyError):
             return None
         reservation = reserve(
             pod,
@@ -304,7 +310,9 @@ class BindVerb:
             since=self.clocks.monotonic(),
             decided_at=read_decided_at(pod) or self.clocks.unix,
         )
-        return self.state.cluster.assume(reservation) if fits_exactly(self.state.cluster, reservation) else None
+        if not self.state.decider.takes_over(demands, reservation, pod.priority):
+            return None
+        return self.state.cluster.assume(reservation)
 
     def _annotate(self, pod: Pod, reservation: Reservation) -> dict[str, str]:
         decided = annotate_decision(reservation, pod, self.state.settings.catalog)

@@ -47,5 +47,6 @@ class ClosedCardEvents:
         pod = Subject("Pod", closing.namespace, closing.name, closing.holder)
         self.recorder.record(pod, "Warning", _REASON, f"{whose} of node {closing.node} {until}; {closing.cause}")
         node = Subject("Node", "", closing.node, closing.node)
-        until = f"take no new pods until pod {closing.full_name} is gone; what it holds cannot be read"
+        # Whoever may read events of nodes need not be allowed to read this pod: they stand in the namespace default.
+        until = f"take no new pods until the pod with UID {closing.holder} is gone; its event says why"
         self.recorder.record(node, "Warning", _REASON, f"{whose} {until}")

@@ -28,8 +28,6 @@ from gpuloom.scheduler.events.refusedpods import RefusedPodEvents, asks_nominate
 from gpuloom.scheduler.filter.deferred import DeferredWork
 from gpuloom.scheduler.nodes.handler import read_all_cards
 from gpuloom.scheduler.outlook.keeper import OutlookKeeper
-from gpuloom.scheduler.pods.elsewhere import PartlyOffered
-from gpuloom.scheduler.preemption.attempts import PreemptionAttempts
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.extender import FilterArgs, FilterResult, decode_node_list, encode_node_list
@@ -51,8 +49,6 @@ class PodPlacer:
     recorder: EventRecorder
     clocks: Clocks
     deferred: DeferredWork
-    attempts: PreemptionAttempts
-    partly_offered: PartlyOffered
     refused: RefusedPodEvents
     outlook: OutlookKeeper
     event_bytes: int = MESSAGE_LIMIT_BYTES
@@ -180,17 +176,12 @@ class PodPlacer:
         uid = pod.metadata.uid
         if uid in self.state.shown.gone:
             return f"pod {pod.full_name} is deleted"
-        held = self.state.cluster.ledger.find(uid)
-        # The watch may be late, and it may show a binding without cards that count.
-        confirmed = held.node if held is not None and held.status is ReservationStatus.CONFIRMED else ""
-        node = confirmed or self.state.shown.node_of(uid)
+        node = self.state.find_bound_node(uid)
         return f"pod {pod.full_name} is bound to node {node} already" if node else ""
 
     def _accept(self, pod: Pod, decision: Decision, node: str, at: datetime, offer: NodeOffer | None) -> FilterResult:
         self.state.waiting.drop(pod.metadata.uid)
-        self.attempts.drop(pod.metadata.uid)
-        self.partly_offered.drop(pod.metadata.uid)
-        self.refused.drop(pod.metadata.uid)
+        self.state.attempts.drop(pod.metadata.uid)
         self._reserve(pod, decision, node, at)
         self.outlook.note_decided(pod, node)
         self._defer(decision, self._record_success(pod, decision))
@@ -224,9 +215,9 @@ class PodPlacer:
         refuses_all = self.state.cluster.nodes <= failed.keys()
         # Another call with more nodes, or a watch that has yet to show the pod, may be right behind.
         is_certain = refuses_all and pod.metadata.uid in self.state.shown.pods
-        self.attempts.note_refused(pod, demands, names, now, is_certain=is_certain)
+        self.state.attempts.note_refused(pod, demands, names, now, is_certain=is_certain)
         if not refuses_all:
-            self.partly_offered.note_refused(pod.metadata.uid, names, now)
+            self.state.waiting.partly_offered.note_refused(pod.metadata.uid, names, now)
         self._defer(decision, self._record_failure(pod, decision, is_followed=asks_nominated_alone(pod, names)))
         return FilterResult(failed_nodes=failed)
 

@@ -200,6 +200,7 @@ class LeadershipGate:
         self._step_down("")
         # Who schedules anew tries all pods anew. In the same term, after a doubt, nobody does.
         self.state.waiting.clear()
+        self.state.attempts.clear()
         self._term, self._term_began = term, now
         self._has_to_list, self.awaits_lists = True, False
 

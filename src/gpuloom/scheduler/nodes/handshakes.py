@@ -13,7 +13,9 @@ import structlog
 
 from gpuloom.kube import NODES, WRITE_DEADLINE_S, ApiError, KubeClient, RateLimit, RateLimiter
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.leadership.charge import StoppedError
 from gpuloom.scheduler.nodes.health import HandshakeAction
+from gpuloom.scheduler.sidebyside import do_side_by_side
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.handshake import encode_deleted, encode_requesting
 
@@ -57,9 +59,7 @@ class HandshakeWriter:
     async def write_pending(self) -> None:
         """Write what waits, in the order of the nodes' names, on several nodes at once but never twice on one."""
         while self._pending:
-            nodes = sorted(self._pending)
-            for first in range(0, len(nodes), WRITES_AT_ONCE):
-                await asyncio.gather(*map(self._write_next, nodes[first : first + WRITES_AT_ONCE]))
+            await do_side_by_side(sorted(self._pending), self._write_next, at_once=WRITES_AT_ONCE)
 
     async def _write_next(self, node: str) -> None:
         if node in self._pending:
@@ -73,7 +73,10 @@ class HandshakeWriter:
             return
         metadata = {"annotations": {key: self._value(action) for key, action in actions.items()}}
         try:
-            await self.client.patch(NODES, node, {"metadata": metadata}, timeout_s=WRITE_DEADLINE_S)
+            check = self.state.charge.check
+            await self.client.patch(NODES, node, {"metadata": metadata}, timeout_s=WRITE_DEADLINE_S, recheck=check)
+        except StoppedError:
+            return
         except ApiError as error:
             _log.warning("handshake not written, tried again on the next pass", node=node, cause=str(error))
 

@@ -31,7 +31,7 @@ class PodHandlerByAnnotation(PodHandler):
         """Take a pod as it is now."""
         uid = pod.metadata.uid
         self._follow_any(pod)
-        if not self._concerns_us(pod):
+        if not self._state.settings.concerns(pod):
             return
         if pod.is_over:
             self._end(pod)

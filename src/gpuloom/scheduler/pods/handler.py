@@ -21,7 +21,7 @@ from gpuloom.scheduler.pods.watchdog import Watchdog
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.hostpods import HostPod
-from gpuloom.wire.keys import VGPU_NODE, WOKEN
+from gpuloom.wire.keys import WOKEN
 from gpuloom.wire.objects import Pod
 
 _log = structlog.get_logger(__name__)
@@ -91,7 +91,7 @@ class PodHandler:
         self._forget_any(pod.metadata.uid)
         if pod.spec.node_name or not pod.containers:
             self._state.shown.hosts.delete(pod.metadata.uid, pod.spec.node_name)
-        if pod.metadata.uid in self._state.shown.pods or not pod.containers or self._concerns_us(pod):
+        if pod.metadata.uid in self._state.shown.pods or not pod.containers or self._state.settings.concerns(pod):
             self._remove(pod.metadata.uid)
 
     def add(self, pod: Pod) -> None:
@@ -104,7 +104,7 @@ class PodHandler:
         self._follow_any(pod)
         if uid not in self._state.shown.pods:
             self._state.shown.mistyped.note_new(pod)
-        if not self._concerns_us(pod):
+        if not self._state.settings.concerns(pod):
             self._state.shown.mistyped.follow(pod)
             # Perhaps this was not known before.
             self._state.reopen(uid)
@@ -168,9 +168,6 @@ class PodHandler:
         if pod.own_group and known is not None and known.annotations.get(WOKEN) != pod.annotations.get(WOKEN):
             self._state.groups.note_woken(pod)
 
-    def _concerns_us(self, pod: Pod) -> bool:
-        return VGPU_NODE in pod.annotations or self._state.settings.asks_for_cards(pod)
-
     def _remove(self, uid: str) -> None:
         self._reported_unreadable.discard(uid)
         self._state.remove_pod(uid, self._clock())
@@ -187,7 +184,7 @@ class PodHandler:
 
     def _node_of(self, pod: Pod) -> str:
         """Tell on which node a pod's shares count, empty when on none."""
-        return pod.spec.node_name if pod.annotations.get(VGPU_NODE) == pod.spec.node_name else ""
+        return pod.node_of_cards
 
     def _confirm(self, pod: Pod, held: Reservation) -> None:
         """Take that a pod is bound where it was reserved; another scheduler may have given it other cards."""

@@ -6,6 +6,8 @@ queue, so one annotation is patched.
 """
 
 import asyncio
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
 from dataclasses import dataclass, field
 
 import structlog
@@ -17,6 +19,7 @@ from gpuloom.kube import WRITE_DEADLINE_S, ApiError, ConflictError, KubeClient
 from gpuloom.kube.annotations import patch_pod
 from gpuloom.kube.backoff import Backoff
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.leadership.charge import StoppedError
 from gpuloom.scheduler.pods.waiting import UnschedulablePod, WaitingKind
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.timeslice import SHORT_S, TimeSlice
@@ -86,24 +89,36 @@ class PodRequeuer:
         return self.state.decider.takes(waiting.demands, node, waiting.pod.priority)
 
     async def _requeue_those_that_fit(self) -> None:
-        time_slice = TimeSlice(SHORT_S)
-        # Very many pods may wait, and few different ones among them.
-        without_capacity: set[WaitingKind] = set()
-        for uid in self._in_order():
-            # Asked at the last moment: between two of them others take the capacity, and pods go away.
-            waiting = self.state.waiting.unschedulable.get(uid)
-            if waiting is None or waiting.kind in without_capacity:
-                continue
-            if not await self.has_capacity(waiting, time_slice):
-                without_capacity.add(waiting.kind)
-            elif uid in self.state.waiting.unschedulable and not self.state.charge.obstacle:
+        async with aclosing(self.find_fitting(self._in_order())) as fitting:
+            async for waiting in fitting:
+                uid = waiting.pod.metadata.uid
                 # While it was looked at, this process may have ceased to lead.
+                if self.state.charge.obstacle:
+                    return
+                if uid not in self.state.waiting.unschedulable:
+                    continue
                 nomination = self.state.nominations.find(uid)
                 await self.requeue(waiting, nomination.node if nomination else "")
-                await self.clocks.sleep(PAUSE_S)
                 if self.state.waiting.capacity_freed.is_set():
                     # More came meanwhile: again from the oldest on, also for those that did not fit until now.
                     return
+
+    async def find_fitting(self, uids: Iterable[str]) -> AsyncGenerator[UnschedulablePod, None]:
+        """Give those of some pods that still wait and would fit.
+
+        Each is asked about at the last moment: between two of them others take the capacity, and pods go away.
+        """
+        time_slice = TimeSlice(SHORT_S)
+        # Very many pods may wait, and few different ones among them.
+        without_capacity: set[WaitingKind] = set()
+        for uid in uids:
+            waiting = self.state.waiting.unschedulable.get(uid)
+            if waiting is None or waiting.kind in without_capacity:
+                continue
+            if await self._has_capacity(waiting, time_slice):
+                yield waiting
+            else:
+                without_capacity.add(waiting.kind)
             await time_slice.yield_if_over()
 
     def _in_order(self) -> list[str]:
@@ -115,7 +130,7 @@ class PodRequeuer:
         nominated = [one.uid for one in self.state.nominations if one.uid in waiting]
         return list(dict.fromkeys((*nominated, *waiting)))
 
-    async def has_capacity(self, waiting: UnschedulablePod, time_slice: TimeSlice) -> bool:
+    async def _has_capacity(self, waiting: UnschedulablePod, time_slice: TimeSlice) -> bool:
         """Tell whether the cards of any node would do for a pod; whose group failed needs room beside those who fitted.
 
         Else two groups that do not fit would wake each other for ever, by what each gives back. A group with a member
@@ -146,9 +161,10 @@ class PodRequeuer:
         return [self.state.settings.read_demands(one) for one in others]
 
     async def requeue(self, waiting: UnschedulablePod, node: str = "") -> None:
-        """Put a pod back into the queue, and have kube-scheduler ask a node first where one is named."""
+        """Put a pod back into the queue, and have kube-scheduler ask a node first where one is named; then pause."""
         self._begin(waiting)
         await self._wake(waiting, node)
+        await self.clocks.sleep(PAUSE_S)
 
     def _begin(self, waiting: UnschedulablePod) -> None:
         self.state.waiting.note_woken(waiting)
@@ -164,7 +180,9 @@ class PodRequeuer:
         if node:
             body["status"] = {"nominatedNodeName": node}
         try:
-            await patch_pod(self.client, pod, body, subresource="status" if node else "")
+            await patch_pod(self.client, pod, body, self.state.charge.check, subresource="status" if node else "")
+        except StoppedError:
+            self.state.waiting.note_not_woken(waiting)
         except ApiError as error:
             is_open = error.outcome_unknown or isinstance(error, ConflictError)
             follows = "is tried again" if is_open else "waits for kube-scheduler's next try"

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from gpuloom.engine.hostfit.demand import MOST_CONDITIONS, count_conditions
 from gpuloom.engine.hostfit.requests import CPU
-from gpuloom.engine.request.demand import POLICIES
+from gpuloom.engine.request.demand import LONGEST_WISH, POLICIES
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.wire.admission import MOST_MARKS
 from gpuloom.wire.hostpods import Affinity, HostContainer, HostPod, HostSpec, PodAffinity, Toleration, UnreadPart
@@ -21,6 +21,8 @@ from gpuloom.wire.objects import MIRROR, Container, ObjectMeta, Pod, Quantity, R
 _P = TypeVar("_P", bound=Pod)
 
 _LABELS = OWNED_POD_LABELS | {POD_GROUP_LABEL, COMPONENT_LABEL}
+LONGEST_TEXTS = 4096
+"""So many characters the annotations of a pod have together that are all kept, whoever reads them."""
 _TOO_MANY = (Toleration(),) * (MOST_CONDITIONS + 1)
 """Stands for more conditions than are judged."""
 
@@ -29,7 +31,7 @@ class PodSizeLimits:
     """Cuts pods of unusual size to what is read of them under the settings of a process."""
 
     def __init__(self, settings: SchedulerSettings) -> None:
-        self._annotations = settings.catalog.pod_keys | POLICIES | {MIRROR}
+        self._authors = settings.catalog.pod_keys | POLICIES | {MIRROR}
         self._owned = settings.owned_annotations
         self._resources = {CPU}.union(*(profile.resources.all for profile in settings.catalog))
 
@@ -39,7 +41,9 @@ class PodSizeLimits:
         The many labels of a larger one are gone: which budgets protect it, the API server alone knows then.
         """
         if len(pod.annotations) + len(pod.labels) > MOST_MARKS:
-            pod = replace(pod, metadata=self._cut_metadata(pod.metadata))
+            pod = replace(pod, metadata=self._cut_labels(self._cut_annotations(pod.metadata)))
+        elif sum(map(len, pod.annotations.values())) > LONGEST_TEXTS:
+            pod = replace(pod, metadata=self._cut_annotations(pod.metadata))
         if isinstance(pod, HostPod) and (
             count_conditions(pod) > MOST_CONDITIONS or _count_unread(pod) > MOST_CONDITIONS
         ):
@@ -49,16 +53,18 @@ class PodSizeLimits:
             pod = replace(pod, spec=replace(pod.spec, containers=parts[0], init_containers=parts[1]))
         return pod
 
-    def _cut_metadata(self, metadata: ObjectMeta) -> ObjectMeta:
-        annotations, labels = metadata.annotations or {}, metadata.labels or {}
-        return replace(
-            metadata,
-            annotations={key: text for key, text in annotations.items() if self._is_read(key)},
-            labels={key: labels[key] for key in _LABELS if key in labels},
-        )
+    def _cut_annotations(self, metadata: ObjectMeta) -> ObjectMeta:
+        """Keep what is read; a wish that is too long to be read stays so."""
+        annotations = {
+            key: text[: LONGEST_WISH + 1] if key in self._authors else text
+            for key, text in (metadata.annotations or {}).items()
+            if key in self._authors or key in self._owned
+        }
+        return replace(metadata, annotations=annotations)
 
-    def _is_read(self, annotation: str) -> bool:
-        return annotation in self._annotations or annotation in self._owned
+    def _cut_labels(self, metadata: ObjectMeta) -> ObjectMeta:
+        labels = metadata.labels or {}
+        return replace(metadata, labels={key: labels[key] for key in _LABELS if key in labels})
 
     def _cut_amounts(self, containers: Sequence[Container] | None) -> list[Container] | None:
         """Keep the amounts that decisions about cards read; kube-scheduler's filters are not judged of so many."""

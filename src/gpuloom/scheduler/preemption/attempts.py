@@ -101,6 +101,11 @@ class PreemptionAttempts:
         self._waiting.pop(uid, None)
         self._underway.pop(uid, None)
 
+    def clear(self) -> None:
+        """Take that nobody is to be evicted before pods are refused anew."""
+        self._waiting.clear()
+        self._underway.clear()
+
     def take_due(self, now: float, least_priority: float) -> PreemptionAttempt | None:
         """Return the most important attempt of at least a priority whose time has come, and note that it began."""
         due = [one for one in self._of(least_priority) if one.due <= now]

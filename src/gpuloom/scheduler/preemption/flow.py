@@ -1,20 +1,17 @@
 """Makes room for refused pods, one attempt after the other, and ends nominations whose time is over."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
-
-import structlog
 
 from gpuloom.engine.hostfit.demand import read_host_demand
 from gpuloom.engine.hostfit.filters import refuse_host
 from gpuloom.engine.hostfit.usage import NodeUsage
 from gpuloom.engine.planning.preemption.victims import PreemptionPlan
 from gpuloom.engine.state.nominations import Nomination
-from gpuloom.kube import ApiError, EventRecorder, KubeClient
-from gpuloom.kube.annotations import patch_pod
+from gpuloom.kube import EventRecorder, KubeClient
 from gpuloom.kube.podevents import record
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.leadership.charge import StoppedError
@@ -25,21 +22,17 @@ from gpuloom.scheduler.preemption.evicting import EvictionOutcome, Evictor
 from gpuloom.scheduler.preemption.nominating import LIMIT_S, UNCLAIMED_S, nominate
 from gpuloom.scheduler.preemption.plan_finder import DropCause, PlanFinder
 from gpuloom.scheduler.preemption.refused import REMEMBERED_S, RefusedEvictions
+from gpuloom.scheduler.preemption.writing import NominationWriter
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.scheduler.watch.budgets import BudgetHandler
 from gpuloom.wire.hostpods import HostPod
-from gpuloom.wire.keys import NOMINATED
-from gpuloom.wire.nomination import encode_nomination
-from gpuloom.wire.objects import Pod
 
 PERIOD_S = 1.0
 """So often nominations are looked at that nobody has ended, and it is read ahead what the next plan needs."""
 AGAIN_S = 1.0
 LONGEST_AGAIN_S = 30.0
 MOST_RETRIES = 8
-
-_log = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True)
@@ -57,12 +50,14 @@ class PreemptionFlow:
     refused: RefusedEvictions = field(init=False)
     evictor: Evictor = field(init=False)
     finder: PlanFinder = field(init=False)
+    writer: NominationWriter = field(init=False)
     _refused_at: dict[str, float] = field(default_factory=dict)
     _evicting_for: dict[str, Nomination] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         settings = self.state.settings
         self.refused = RefusedEvictions(self.clocks.monotonic)
+        self.writer = NominationWriter(self.client, self.state, self.clocks)
         self.evictor = Evictor(self.client, self.recorder, self.clocks)
         self.finder = PlanFinder(
             self.state,
@@ -164,7 +159,7 @@ class PreemptionFlow:
         pod = self.state.shown.pods.get(nomination.uid)
         with suppress(StoppedError):
             if pod is not None:
-                await self._write(pod, nomination, self._make_recheck(nomination))
+                await self.writer.write(pod, nomination, self._make_recheck(nomination))
 
     async def _carry_out(self, attempt: PreemptionAttempt, plan: PreemptionPlan, nomination: Nomination) -> None:
         """Write the nomination on the pod, then ask the victims to leave."""
@@ -196,7 +191,7 @@ class PreemptionFlow:
         self, plan: PreemptionPlan, nomination: Nomination, recheck: Callable[[], None]
     ) -> DropCause | None:
         pod = self.state.shown.pods.get(nomination.uid)
-        if pod is None or not await self._write(pod, nomination, recheck):
+        if pod is None or not await self.writer.write(pod, nomination, recheck):
             return DropCause.UNWRITTEN
         count = len(plan.victims)
         leave = f"{count} pod{'s' if count != 1 else ''} of lower priority"
@@ -211,15 +206,6 @@ class PreemptionFlow:
                 case EvictionOutcome.FAILED:
                     return DropCause.FAILED
         return None
-
-    async def _write(self, pod: Pod, nomination: Nomination, recheck: Callable[[], None]) -> bool:
-        text = encode_nomination(nomination.node, self.clocks.now())
-        try:
-            await patch_pod(self.client, pod, _annotate(text), recheck)
-        except ApiError as error:
-            _log.warning("nomination not written", pod=pod.full_name, node=nomination.node, cause=str(error))
-            return False
-        return True
 
     def _end(self, nomination: Nomination, cause: str) -> None:
         """End a nomination that no call and no watch has ended."""
@@ -240,25 +226,9 @@ class PreemptionFlow:
                 if end.cause == "bound" and refused_at is not None:
                     self.counts.bound_s += self.clocks.monotonic() - refused_at
                 elif end.cause != "deleted":
-                    tasks.create_task(self._clear(end.nomination))
+                    tasks.create_task(self.writer.clear(end.nomination))
             # Others may begin now.
             self.attempts.changed.set()
-
-    async def _clear(self, nomination: Nomination) -> None:
-        def recheck() -> None:
-            self.state.charge.check()
-            if self.state.nominations.find(nomination.uid) is not None:
-                raise StoppedError
-
-        pod = self.state.shown.pods.get(nomination.uid)
-        if pod is None or pod.spec.node_name:
-            return
-        try:
-            await patch_pod(self.client, pod, _annotate(None), recheck)
-        except StoppedError:
-            return
-        except ApiError as error:
-            _log.warning("nomination not taken off", pod=nomination.full_name, cause=str(error))
 
     async def _sweep(self) -> None:
         if self.state.charge.is_ours:
@@ -338,7 +308,3 @@ _WORTH_ANOTHER_TRY = _WAITING | {
     DropCause.FAILED,
     DropCause.UNWRITTEN,
 }
-
-
-def _annotate(text: str | None) -> Mapping[str, object]:
-    return {"metadata": {"annotations": {NOMINATED: text}}}

@@ -34,6 +34,11 @@ class TrackedNominations(Nominations):
     ended: deque[NominationEnd] = field(default_factory=lambda: deque(maxlen=MOST_ENDED))
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
+    def put(self, nomination: Nomination) -> None:
+        """Nominate a pod; that the room which it had before was not claimed says nothing about this one."""
+        self.unclaimed_since.pop(nomination.uid, None)
+        Nominations.put(self, nomination)
+
     def end(self, uid: str, cause: str) -> None:
         """End a pod's nomination, if there is one, and let those that wait know of the room."""
         self.unclaimed_since.pop(uid, None)

@@ -32,7 +32,6 @@ from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.admission import Review, Verdict
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.extender import BindArgs, BindResult, FilterArgs, FilterResult, HostPriority
-from gpuloom.wire.keys import VGPU_NODE
 from gpuloom.wire.objects import KubeObject, ObjectMeta, Pod
 
 _Key = tuple[str, str, str, str]
@@ -176,8 +175,7 @@ class ProcessRecorder(ProcessObserver):
 
     def _concerns_us(self, pod: Pod) -> bool:
         state = self._state
-        is_known = VGPU_NODE in pod.annotations or is_plugin(pod)
-        return is_known or state.settings.asks_for_cards(pod) or state.shown.mistyped.may_be(pod)
+        return is_plugin(pod) or state.settings.concerns(pod) or state.shown.mistyped.may_be(pod)
 
     @contextmanager
     def _calling(self) -> Iterator[RecordedCall]:

@@ -7,7 +7,6 @@ from gpuloom.kube import NODES, PODS, RESOURCE_QUOTAS, KubeClient
 from gpuloom.scheduler.recording.header import JsonLine, header_lines
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.watch.shown import ShownObjects
-from gpuloom.wire.keys import VGPU_NODE
 
 
 async def take_snapshot(client: KubeClient, settings: SchedulerSettings) -> Iterator[JsonLine]:
@@ -19,7 +18,7 @@ async def take_snapshot(client: KubeClient, settings: SchedulerSettings) -> Iter
     nodes, _ = await client.list_all(NODES)
     quotas, _ = await client.list_all(RESOURCE_QUOTAS)
     pods, _ = await client.list_all(PODS)
-    ours = (pod for pod in pods if VGPU_NODE in pod.annotations or settings.asks_for_cards(pod) or mistyped.may_be(pod))
+    ours = (pod for pod in pods if settings.concerns(pod) or mistyped.may_be(pod))
     objects = [
         *((NODES.kind, node) for node in sorted(nodes, key=lambda node: node.name)),
         *((RESOURCE_QUOTAS.kind, quota) for quota in sorted(quotas, key=lambda quota: (quota.namespace, quota.name))),

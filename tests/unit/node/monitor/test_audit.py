@@ -89,6 +89,13 @@ def test_an_overcommitted_card_is_reported_with_its_pods():
     )
 
 
+def test_readers_of_the_nodes_events_learn_no_names_of_pods_that_share_a_card():
+    """trust: events of nodes stand in the namespace default, and are read by others than the pods'."""
+    other = promise("GPU-a,NVIDIA,501,10:;", uid="u2", name="q")
+    (finding,) = compare(Truths([ON_A, other], offered=OFFER))
+    assert finding.nameless.endswith("100 % of cores: delete one of the pods with UIDs u1, u2")
+
+
 def test_an_init_container_does_not_count_beside_the_regular_one():
     both = promise("GPU-a,NVIDIA,800,50:;GPU-a,NVIDIA,700,50:;", init=("i",))
     assert find(both, offered=OFFER) == []
@@ -202,6 +209,12 @@ def test_a_foreign_pod_is_reported_with_what_to_do():
     (finding,) = compare(Truths([foreign()], held={("ns", "p", "c"): 1}))
     assert "pod ns/p came past the scheduler and holds devices from the kubelet" in finding.message
     assert "create it again without spec.nodeName" in finding.message
+
+
+def test_readers_of_the_nodes_events_do_not_learn_the_name_of_a_foreign_pod():
+    """trust: as above."""
+    (finding,) = compare(Truths([foreign()], held={("ns", "p", "c"): 1}))
+    assert finding.nameless.startswith("the pod with UID u1 came past the scheduler and holds devices")
 
 
 def test_a_pod_that_asks_for_no_device_and_computes_was_given_no_card():

@@ -13,7 +13,8 @@ def still_holds(scheduler: PodScheduler, preemptor: Preemptor, plan: PreemptionP
     named = (*plan.victims, *plan.leaving)
     if not all(ledger.find(one.uid) is one.reservation for one in named):
         return False
-    fork = scheduler.fork((plan.node,))
+    elsewhere = [one.uid for one in plan.leaving if one.reservation.node != plan.node]
+    fork = scheduler.fork((plan.node,), elsewhere)
     for gone in (preemptor.uid, *(one.uid for one in named)):
         fork.cluster_state.forget(gone)
     if not fork.takes(preemptor.demands, plan.node):

@@ -17,6 +17,8 @@ from gpuloom.engine.planning.preemption.victims import (
     VictimSearch,
     least_cost,
 )
+from gpuloom.engine.state.ledger import Reservation
+from gpuloom.model.request_columns import Headroom
 
 MOST_CANDIDATES = 48
 """A plan is chosen among so many nodes where eviction helps: kube-scheduler looks at 100 or more, at any; here those
@@ -56,6 +58,10 @@ class PreemptionPlanner:
         fitting = yield from self._find_fitting(preemptor, nodes)
         if fitting is not None:
             return PreemptionPlan(fitting, ())
+        if freeing := self.pod_scheduler.find_freeing(preemptor.demands, self.leaving):
+            fitting = yield from self._find_fitting(preemptor, nodes, self._free_quota(preemptor, freeing))
+            if fitting is not None:
+                return PreemptionPlan(fitting, (), tuple(map(self.potential_victim_of, freeing)))
         possible = yield from find_victim_priorities(self.pod_scheduler, preemptor, nodes, self.index, self.leaving)
         best: list[PreemptionPlan] = []
         found = 0
@@ -106,12 +112,22 @@ class PreemptionPlanner:
         for first in range(0, len(alike), size):
             yield alike[first : first + size], self.allowed
 
-    def _find_fitting(self, preemptor: Preemptor, nodes: Sequence[str]) -> Generator[None, None, str | None]:
-        """Return the node that takes the pod as it is, None if none does."""
-        taking = yield from self.pod_scheduler.find_taking(preemptor.demands)
+    def _find_fitting(
+        self, preemptor: Preemptor, nodes: Sequence[str], headrooms: Mapping[str, Headroom] | None = None
+    ) -> Generator[None, None, str | None]:
+        """Return the node that takes the pod as it is, or as it is when quotas leave that; None if none does."""
+        taking = yield from self.pod_scheduler.find_taking(preemptor.demands, headrooms)
         yield
         fitting = [name for name in nodes if name in taking] if taking else []
-        return self.pod_scheduler.decide(preemptor.demands, fitting).node if fitting else None
+        decide = self.pod_scheduler.decide
+        return decide(preemptor.demands, fitting, headrooms=headrooms).node if fitting else None
+
+    def _free_quota(self, preemptor: Preemptor, freeing: Sequence[Reservation]) -> Mapping[str, Headroom]:
+        """Return what quotas leave of each vendor's cards when some pods have left."""
+        fork = self.pod_scheduler.fork((), [one.uid for one in freeing])
+        for one in freeing:
+            fork.cluster_state.forget(one.uid)
+        return {word: fork.by_vendor[word].headroom(demand) for word, demand in preemptor.demands.items()}
 
     def _in_batches(
         self, preemptor: Preemptor, possible: Sequence[tuple[int, str]]
@@ -141,8 +157,10 @@ class PreemptionPlanner:
     def _search_on(
         self, nodes: Sequence[str], preemptor: Preemptor, allowed: Mapping[str, int], leaving: Collection[str]
     ) -> VictimSearch:
-        fork = self.pod_scheduler.fork(nodes)
-        return VictimSearch(fork, preemptor, self.potential_victim_of, allowed, leaving)
+        freeing = self.pod_scheduler.find_freeing(preemptor.demands, leaving)
+        elsewhere = [one for one in freeing if one.node not in nodes]
+        fork = self.pod_scheduler.fork(nodes, [one.uid for one in elsewhere])
+        return VictimSearch(fork, preemptor, self.potential_victim_of, allowed, leaving, elsewhere)
 
     def _choose_by_node_policy(
         self, preemptor: Preemptor, plans: Sequence[PreemptionPlan]
@@ -151,7 +169,7 @@ class PreemptionPlanner:
         if len(plans) < 2:
             return plans[0] if plans else None
         by_node = {plan.node: plan for plan in plans}
-        fork = self.pod_scheduler.fork(by_node)
+        fork = self.pod_scheduler.fork(by_node, [one.uid for plan in plans for one in plan.leaving])
         fork.cluster_state.forget(preemptor.uid)
         yield
         fork.cluster_state.postpone()

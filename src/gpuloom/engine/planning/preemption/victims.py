@@ -9,6 +9,7 @@ from gpuloom.engine.planning.lone_request import find_lone_request
 from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim, PotentialVictimOf, split_by_budget
 from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.state.cluster_state import ClusterState
+from gpuloom.engine.state.ledger import Reservation
 
 Cost = tuple[int, int, int, int, int]
 """Sorts the best plan first, see :attr:`PreemptionPlan.cost`."""
@@ -46,7 +47,7 @@ class PreemptionPlan:
     """Who would have to leave a node.
 
     victims  to be evicted, most important first; none if those that end already make room, or it is there
-    leaving  pods that go anyway, and whose cards are counted on
+    leaving  pods that go anyway, and whose cards are counted on, or the quota that they give back, on any node
     breaking  UIDs of victims whose leaving breaks a PodDisruptionBudget
     """
 
@@ -123,6 +124,7 @@ class VictimSearch:
     fork     of the cluster, with the nodes that are asked about
     allowed  how many pods each PodDisruptionBudget lets go now; one that is not named lets none go
     leaving  UIDs of leaving pods
+    elsewhere  what those of them hold on other nodes who give the pod quota back; the fork has them too
     """
 
     fork: PodScheduler
@@ -130,6 +132,7 @@ class VictimSearch:
     potential_victim_of: PotentialVictimOf
     allowed: Mapping[str, int]
     leaving: Collection[str]
+    elsewhere: Sequence[Reservation] = ()
 
     def choose(self, nodes: Sequence[str], limit: Cost | None = None) -> Generator[None, None, list[PreemptionPlan]]:
         """Choose victims on each of some nodes; nodes where no eviction helps have no plan.
@@ -167,7 +170,8 @@ class VictimSearch:
         return plans + (yield from self._reprieve(trials, limit))
 
     def _begin(self, node: str) -> _Trial:
-        potential = [self.potential_victim_of(held) for held in self._state.ledger.on_node(node)]
+        held = (*self._state.ledger.on_node(node), *self.elsewhere)
+        potential = [self.potential_victim_of(one) for one in held]
         leaving = tuple(one for one in potential if one.uid in self.leaving)
         self._remove(leaving)
         return _Trial(node, leaving, tuple(one for one in potential if self._may_evict(one)))

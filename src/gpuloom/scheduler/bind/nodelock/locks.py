@@ -23,8 +23,10 @@ from gpuloom.scheduler.bind.nodelock.ownercheck import OWNER_CHECK_S, LockOwnerC
 from gpuloom.scheduler.bind.nodelock.queue import COMMON_LOCK, LockQueue, LockTicket
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.durations import format_seconds
+from gpuloom.scheduler.leadership.charge import StoppedError
 from gpuloom.scheduler.pods.plugins import PluginPods
 from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.scheduler.sidebyside import do_side_by_side
 from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.vendors.profile import LockRules
 from gpuloom.wire.keys import NODE_SERVES
@@ -34,6 +36,9 @@ from gpuloom.wire.objects import Node
 WRITES_AT_ONCE = 32
 """So many locks are set at once, and so many bindings. More would wait in the API server, each on a connection of its
 own, and use up their deadline there."""
+
+SWEEPS_AT_ONCE = 8
+"""So many locks are looked at side by side: a scheduler that was killed may leave one on every node."""
 
 _SHORTEST_WAIT_S = 0.05
 
@@ -149,25 +154,33 @@ class NodeLocks:
 
     async def sweep(self) -> None:
         """Remove locks whose owner is over and for which nobody waits, such as those of an earlier process."""
-        time_slice = TimeSlice()
+        time_slice, due = TimeSlice(), list[tuple[str, LockQueue]]()
         for key in list(self._shown_locked):
             await time_slice.yield_if_over()
             queue = self._queues.get(key)
             if queue is None or not queue.value:
                 self._shown_locked.pop(key, None)
-            elif queue.is_idle:
-                await self._try_sweep(key[0], queue)
+            elif queue.is_idle and self.owner_check.is_due(queue):
+                due.append((key[0], queue))
+        await do_side_by_side(due, self._try_sweep, at_once=SWEEPS_AT_ONCE)
 
-    async def _try_sweep(self, name: str, queue: LockQueue) -> None:
+    async def _try_sweep(self, place: tuple[str, LockQueue]) -> None:
+        name, queue = place
         try:
             await self._sweep(name, queue)
+        except StoppedError:
+            pass
         except ApiError as error:
             _log.warning("node lock not swept, tried again later", node=name, cause=str(error))
 
     async def _sweep(self, name: str, queue: LockQueue) -> None:
         seen = queue.value
+        # Whoever waits by now looks for itself.
+        if not queue.is_idle:
+            return
         if await self.owner_check.is_owner_over(queue, name) and queue.is_idle and queue.node and queue.value == seen:
-            queue.apply(await self._write(queue.node, queue.rules.key, None))
+            check = self.owner_check.state.charge.check
+            queue.apply(await self._write(queue.node, queue.rules.key, None, check))
             _log.info("node lock removed, its owner is over", node=name, value=seen)
 
     def _tidy(self, name: str, queue: LockQueue) -> None:

@@ -20,6 +20,14 @@ OWNER_CHECK_S = 2.0
 _log = structlog.get_logger(__name__)
 
 
+def _read(blocking: BlockingLock) -> NodeLock | None:
+    """Return what a lock says, None where that cannot be read."""
+    try:
+        return decode_lock(blocking.value)
+    except WireError:
+        return None
+
+
 @dataclass(frozen=True, slots=True)
 class LockOwnerCheck:
     """Finds out whether locks are abandoned. Both questions raise ApiError when the API server does not answer."""
@@ -35,23 +43,25 @@ class LockOwnerCheck:
         """
         blocking = self._note_blocking(queue)
         limit = timedelta(seconds=queue.rules.expires_s or self.state.settings.node_lock_timeout_s)
-        try:
-            lock = decode_lock(blocking.value)
-        except WireError:
+        lock = _read(blocking)
+        if lock is None:
             blocking.checked = self.clocks.monotonic()
             return self._has_been_seen_for(blocking, limit)
         if self._is_older(blocking, lock, limit):
             return await self._may_expire(blocking, lock, queue, node)
         return await self._has_been_over(blocking, lock, queue, node)
 
-    async def is_owner_over(self, queue: LockQueue, node: str) -> bool:
-        """Whether a lock that nobody waits for may be removed here: no Bind can be so old, and its owner is over."""
+    def is_due(self, queue: LockQueue) -> bool:
+        """Whether the owner of a lock that nobody waits for is to be looked at: no Bind can be so old as the lock."""
         blocking = self._note_blocking(queue)
-        try:
-            lock = decode_lock(blocking.value)
-        except WireError:
-            return False
-        if not self._is_older(blocking, lock, UNBOUND_OWNER_LIMIT):
+        lock = _read(blocking)
+        return lock is not None and self._is_older(blocking, lock, UNBOUND_OWNER_LIMIT) and self._may_check(blocking)
+
+    async def is_owner_over(self, queue: LockQueue, node: str) -> bool:
+        """Whether a lock that is due may be removed here, because its owner is over."""
+        blocking = self._note_blocking(queue)
+        lock = _read(blocking)
+        if lock is None or not self._is_older(blocking, lock, UNBOUND_OWNER_LIMIT):
             return False
         # While the API server was asked, another process may have taken over.
         return await self._has_been_over(blocking, lock, queue, node) and self.state.charge.is_ours
@@ -77,12 +87,14 @@ class LockOwnerCheck:
         """Whether a lock is older than a limit: it was seen here for so long, or its own time is certainly so old."""
         return self._has_been_seen_for(blocking, limit) or is_older(lock, limit, self.clocks.now())
 
-    def _begin_check(self, blocking: BlockingLock) -> bool:
+    def _may_check(self, blocking: BlockingLock) -> bool:
         """Whether a lock is to be looked at now: it was not a moment ago."""
-        now = self.clocks.monotonic()
-        if now - blocking.checked < OWNER_CHECK_S:
+        return self.clocks.monotonic() - blocking.checked >= OWNER_CHECK_S
+
+    def _begin_check(self, blocking: BlockingLock) -> bool:
+        if not self._may_check(blocking):
             return False
-        blocking.checked = now
+        blocking.checked = self.clocks.monotonic()
         return True
 
     async def _may_expire(self, blocking: BlockingLock, lock: NodeLock, queue: LockQueue, node: str) -> bool:
