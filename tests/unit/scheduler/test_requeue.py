@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 from builders import card, pod
+from structlog.testing import capture_logs
 
 from gpuloom.engine.decision.decision import Decision
 from gpuloom.engine.decision.nominated import NominationScheduler
@@ -13,7 +14,7 @@ from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.request.demand import Demands, read_container_types
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.engine.state.nominations import Nomination
-from gpuloom.kube import KubeClient
+from gpuloom.kube import ApiError, KubeClient
 from gpuloom.model.nodecards import NodeCards
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.pods.requeue import PodRequeuer
@@ -220,6 +221,24 @@ async def test_a_pod_whose_turn_to_be_woken_comes_when_another_process_leads_is_
     await s.wake()
     assert s.woken == []
     assert list(s.state.waiting.unschedulable) == ["uid-p"]
+
+
+async def test_nothing_is_said_of_a_pod_that_was_tried_before_it_could_be_woken() -> None:
+    s = Setting()
+    nominate_alike(s, "a")
+    s.state.cluster.forget("victim-a")
+
+    waiting = s.state.waiting.unschedulable["uid-high-a"]
+
+    def try_first() -> None:
+        placed = s.state.pod_scheduler.decide(waiting.demands, ("a",))
+        s.state.cluster.assume(reserve("uid-high-a", "a", placed))
+        raise ApiError("patch", "Pod default/high-a", 422, "may not be set on pods that are already bound to a node")
+
+    s.before_write = try_first
+    with capture_logs() as said:
+        await s.requeuer.requeue(waiting, "a")
+    assert said == []
 
 
 async def test_a_pod_that_was_woken_in_vain_waits_since_it_was_refused_first() -> None:

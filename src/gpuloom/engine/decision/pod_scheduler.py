@@ -212,12 +212,12 @@ class PodScheduler:
         """Tell whether a quota limits the pod: what it leaves changes with pods on any node."""
         return any(self.by_vendor[word].headroom(demand) != UNBOUNDED for word, demand in demands.items())
 
-    def find_freeing(self, demands: Demands, leaving: Iterable[str]) -> list[Reservation]:
+    def find_freeing(self, demands: Demands, uids: Iterable[str]) -> list[Reservation]:
         """Return what those of some pods hold that leave a pod quota when they go, whichever node they are on."""
         if not self.is_limited(demands):
             return []
         namespace, ledger = next(iter(demands.values())).namespace, self.cluster_state.ledger
-        held = [one for uid in leaving if (one := ledger.find(uid)) is not None]
+        held = [one for uid in uids if (one := ledger.find(uid)) is not None]
         return [one for one in held if one.namespace == namespace]
 
     def _know_other_vendors(self, word: str, decision: Decision) -> None:

@@ -184,6 +184,9 @@ class PodRequeuer:
         except StoppedError:
             self.state.waiting.note_not_woken(waiting)
         except ApiError as error:
+            if self.state.cluster.ledger.find(pod.metadata.uid) is not None:
+                # kube-scheduler tried it meanwhile, and what is bound cannot be pointed to a node.
+                return
             is_open = error.outcome_unknown or isinstance(error, ConflictError)
             follows = "is tried again" if is_open else "waits for kube-scheduler's next try"
             _log.warning("pod not woken", pod=pod.full_name, follows=follows, cause=str(error))

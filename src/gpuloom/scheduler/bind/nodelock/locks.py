@@ -79,9 +79,9 @@ class NodeLocks:
         """List the locks that are held: node, key of the lock, and the seconds since the watch showed this one."""
         now_s = self.clocks.monotonic()
         return [
-            (*place, now_s - since_s)
-            for place, (value, since_s) in self._shown_locked.items()
-            if place in self._queues and self._queues[place].value == value
+            (*where, now_s - since_s)
+            for where, (value, since_s) in self._shown_locked.items()
+            if where in self._queues and self._queues[where].value == value
         ]
 
     def __len__(self) -> int:
@@ -164,8 +164,8 @@ class NodeLocks:
                 due.append((key[0], queue))
         await do_side_by_side(due, self._try_sweep, at_once=SWEEPS_AT_ONCE)
 
-    async def _try_sweep(self, place: tuple[str, LockQueue]) -> None:
-        name, queue = place
+    async def _try_sweep(self, where: tuple[str, LockQueue]) -> None:
+        name, queue = where
         try:
             await self._sweep(name, queue)
         except StoppedError:
