@@ -89,6 +89,7 @@ class PodScheduler:
     ) -> Generator[None, None, Decision]:
         """Find out in steps what :meth:`decide` does with ``explain``, as of the last of them."""
         yield from self.place_ahead(demands, headrooms)
+        yield
         return self.decide(demands, names, explain=True, headrooms=headrooms)
 
     def decide_among(

@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from heapq import nsmallest
 
+import numpy as np
+
 from gpuloom.engine.explanation.values import HostReason, NodeGroup, ReasonCount, RefusedNodes
 from gpuloom.engine.state.card_table import NO_NODE, CardTable
 from gpuloom.engine.steps import run_to_end
@@ -73,13 +75,14 @@ def group_nodes(
 
 def _list_kinds(table: CardTable, names: Iterable[str]) -> Iterator[tuple[str, tuple[int, ...]]]:
     """Give each node with the kinds of its cards, in order of the kinds."""
-    kinds, starts, ends = table.cards.kind.tolist(), table.starts.tolist(), table.ends.tolist()
-    in_order: dict[tuple[int, ...], tuple[int, ...]] = {(): ()}
+    kinds, size = table.cards.kind.tobytes(), table.cards.kind.itemsize
+    starts, ends = (table.starts * size).tolist(), (table.ends * size).tolist()
+    in_order: dict[bytes, tuple[int, ...]] = {}
     for name in names:
         position = table.positions.get(name, NO_NODE)
-        of_node = tuple(kinds[starts[position] : ends[position]]) if position != NO_NODE else ()
+        of_node = kinds[starts[position] : ends[position]] if position != NO_NODE else b""
         if of_node not in in_order:
-            in_order[of_node] = tuple(sorted(of_node))
+            in_order[of_node] = tuple(sorted(np.frombuffer(of_node, table.cards.kind.dtype).tolist()))
         yield name, in_order[of_node]
 
 

@@ -163,11 +163,12 @@ class Ledger:
         """
         if nodes is None:
             reservations, entries, on_node = dict(self._reservations), dict(self._entries), dict(self._on_node)
+            assumed = dict(self._assumed)
         else:
             on_node = {node: self._on_node[node] for node in nodes if node in self._on_node}
             reservations = {uid: self._reservations[uid] for uids in on_node.values() for uid in uids}
             entries = {key: self._entries[key] for key in self._entries_on(on_node)}
-        assumed = {uid: None for uid in self._assumed if nodes is None or uid in reservations}
+            assumed = {uid: None for uid in self._assumed if uid in reservations}
         numbers = copy(self._numbers)
         self._own.difference_update(on_node, entries)
         fork = Ledger(self.bits, reservations, entries, on_node, dict(self._in_namespace), assumed, numbers)
