@@ -164,7 +164,7 @@ capabilities:
 {{- range $key, $value := .Values.scheduler.nodeLabelSelector -}}
 {{- $other := get (default dict $plugin.nvidiaNodeSelector) $key -}}
 {{- if and $plugin.enabled $other (ne $other $value) -}}
-{{- fail (printf "scheduler.nodeLabelSelector is %s=%s, but devicePlugin.nvidiaNodeSelector %s=%s: the scheduler would look at no node whose cards the device plugin offers; leave %s out of the first (scheduler.nodeLabelSelector=null takes all of it away)" $key $value $key $other $key) -}}
+{{- fail (printf "scheduler.nodeLabelSelector is %s=%s, but devicePlugin.nvidiaNodeSelector %s=%s: the scheduler would look at no node whose cards the device plugin offers; leave %s out of the first (--reset-then-reuse-values --set scheduler.nodeLabelSelector=null takes all of it away)" $key $value $key $other $key) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

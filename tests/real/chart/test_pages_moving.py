@@ -1,5 +1,6 @@
-"""The page about HAMi, by somebody who turns back in the middle: on a real API server, where no node runs the pods."""
+"""The page about HAMi on a real API server, where no node runs the pods: what is left at its end, and in its middle."""
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,8 @@ pytestmark = [pytest.mark.chart, pytest.mark.control_plane, pytest.mark.timeout(
 
 SCHEDULER = "/apis/apps/v1/namespaces/kube-system/deployments/hami-scheduler"
 WEBHOOK = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/hami-webhook"
-VALUES = {"global": {"imageRegistry": "localhost"}, "scheduler": {"nodeLabelSelector": {"gpu": "on"}}}
+POLICY = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/gpuloom-owned-keys"
+VALUES = {"global": {"imageRegistry": "localhost"}}
 
 
 @pytest.fixture
@@ -52,3 +54,13 @@ def test_whoever_turns_back_gets_hamis_scheduler_and_webhook_again(reader: Reade
     reader.follow(go_back)
     assert plane.api.get(SCHEDULER)["spec"]["replicas"] == before
     assert plane.api.get(WEBHOOK)["metadata"]["name"] == "hami-webhook"
+
+
+def test_at_the_end_nobody_of_hami_may_write_which_cards_a_pod_has(reader: Reader, plane: ControlPlane) -> None:
+    _, (install, _), hand_over, plugin, _, _, finish = list_blocks("docs/migration.md#To gpuloom")
+    go_back, *_ = list_blocks("docs/migration.md#Back to HAMi")
+    reader.type(go_back[1])
+    reader.type(install)
+    assert ":hami-device-plugin" in json.dumps(plane.api.get(POLICY)["spec"])
+    reader.follow([*hand_over, *plugin, *finish])
+    assert ":hami-" not in json.dumps(plane.api.get(POLICY)["spec"])
