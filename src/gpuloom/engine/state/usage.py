@@ -49,8 +49,8 @@ def sum_for_quota(usages: Iterable[Usage], *, bits: bool) -> Usage:
 
 
 def run_at_once(phases: Sequence[Phase]) -> bool:
-    """Tell whether all containers run together: nearly all pods are like this."""
-    return Phase.INIT not in phases and Phase.SIDECAR not in phases
+    """Tell whether all containers run together, sidecars among them: nearly all pods are like this."""
+    return Phase.INIT not in phases
 
 
 def collapse(
