@@ -14,8 +14,8 @@ from gpuloom.engine.filtering.compiled_profile import compile_profile
 from gpuloom.engine.state.card_table import NodeCards
 from gpuloom.engine.state.partitions import GeometryPartition, ProfilePartition
 from gpuloom.engine.state.vendor_state import VendorState
-from gpuloom.model.mig import MigPart, MigPlacement, MigProfile
-from gpuloom.model.share import Share
+from gpuloom.model.mig import MigAllocation, MigPart, MigPlacement, MigProfile
+from gpuloom.model.share import ContainerShares, Share
 from gpuloom.wire.objects import ObjectMeta, Pod, ResourceQuota, ResourceQuotaSpec
 
 
@@ -197,6 +197,41 @@ def test_card_of_which_a_pod_holds_what_cannot_be_is_not_used() -> None:
     engine = divided()
     engine.reserve("x", "n1", [(Share("GPU-0[9-9]", "NVIDIA", 5120, 14),)])
     assert engine.why(pod(gpu=1, gpumem=1)) == "1/1 CardNotHealth"
+
+
+AN_INSTANCE = (MigAllocation(0, 0, "GPU-0", "1g.5gb", MigPlacement(0, 1)),)
+
+
+@pytest.mark.parametrize(
+    ("shares", "instances"),
+    [
+        ([(Share("GPU-0[0-0]", "NVIDIA", 5120, 14),)], ()),
+        ([(Share("GPU-1", "NVIDIA", 5120, 14),), (Share("GPU-0[0-0]", "NVIDIA", 5120, 14),)], ()),
+        ([(Share("GPU-0", "NVIDIA", 5120, 14),)], AN_INSTANCE),
+        ([(Share("GPU-0", "NVIDIA", 5120, 14),), ()], AN_INSTANCE),
+    ],
+)
+def test_a_card_that_is_not_divided_is_not_used_while_a_pod_holds_a_part_of_it(
+    shares: list[ContainerShares], instances: tuple[MigAllocation, ...]
+) -> None:
+    engine = Engine({"n1": [card("GPU-0")], "n2": [card("GPU-1")]})
+    engine.reserve("x", "n1", shares, instances=instances)
+    assert engine.why(pod(gpu=1, gpumem=1)) == "1/1 CardNotHealth"
+
+
+@pytest.mark.parametrize(("sidecar", "free"), [(False, [["GPU-0[2-0]"]]), (True, [])])
+def test_only_the_instance_that_an_ended_init_container_held_is_free_again(
+    *, sidecar: bool, free: list[list[str]]
+) -> None:
+    """What a sidecar holds does not end."""
+    engine = divided()
+    asked = pod(container(gpu=1, gpumem=20000), init=[container("init", gpu=1, gpumem=20000, sidecar=sidecar)])
+    halves = [(Share(f"GPU-0[2-{at}]", "NVIDIA", 20480, 42),) for at in range(2)]
+    engine.reserve("x", "n1", halves, of=asked)
+    assert engine.decide(pod(name="next", gpu=1, gpumem=20000)).node is None
+    engine.cluster.end_init("x")
+    placed = [engine.place(pod(name=name, gpu=1, gpumem=20000)) for name in ("next", "last")]
+    assert [card_ids for one in placed if one.node for card_ids in cards_of(one)] == free
 
 
 def test_instance_of_a_pod_that_is_gone_is_free_again() -> None:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from builders import card
 
@@ -56,3 +57,49 @@ def test_a_card_out_of_service_takes_nobody() -> None:
 
 def test_a_negative_amount_fits_nowhere() -> None:
     assert not fits_exactly(gpus(0), on_a_gpu(-1, 10))
+
+
+def of_shares(*shares: Share, word: str = "NVIDIA") -> Reservation:
+    containers = tuple((share,) for share in shares)
+    types = (ContainerType.REGULAR,) * len(shares)
+    return Reservation("second", "ns", "second", "n1", {word: containers}, types, ReservationStatus.ASSUMED, 0.0)
+
+
+@pytest.mark.parametrize(("containers", "fits"), [(3, True), (4, False)])
+def test_no_more_containers_than_the_card_has_shares_left_fit(containers: int, *, fits: bool) -> None:
+    asked = of_shares(*[Share("d0", "NVIDIA", 10, 1)] * containers)
+    assert fits_exactly(gpus(0), asked) is fits
+
+
+def test_all_cards_of_the_pod_have_to_fit() -> None:
+    fleet = gpus(100)
+    fleet.register("n1", "NVIDIA", NodeCards((card("d0", count=4), card("d1", count=4))))
+    free, full = Share("d1", "NVIDIA", 10, 1), Share("d0", "NVIDIA", 10, 1)
+    assert fits_exactly(fleet, of_shares(free))
+    assert not fits_exactly(fleet, of_shares(free, full))
+
+
+def test_a_full_card_beside_the_one_that_is_named_does_not_matter() -> None:
+    fleet = gpus(100)
+    fleet.register("n1", "NVIDIA", NodeCards((card("d1", count=4), card("d0", count=4))))
+    assert fits_exactly(fleet, of_shares(Share("d1", "NVIDIA", 10, 1)))
+
+
+def test_a_card_that_the_node_does_not_have_takes_nobody() -> None:
+    assert not fits_exactly(gpus(0), of_shares(Share("d9", "NVIDIA", 10, 1)))
+
+
+def test_a_pod_without_shares_is_not_taken_over() -> None:
+    assert not fits_exactly(gpus(0), of_shares())
+
+
+def test_shares_of_a_vendor_that_is_not_known_are_not_taken_over() -> None:
+    assert not fits_exactly(gpus(0), of_shares(Share("d0", "Other", 10, 1), word="Other"))
+
+
+def test_parts_of_a_divided_card_are_not_taken_over() -> None:
+    fleet = gpus(0)
+    fleet.forget("first")
+    a_card = card("d0", count=4, model="NVIDIA A100-SXM4-40GB")
+    fleet.register("n1", "NVIDIA", NodeCards((msgspec.structs.replace(a_card, mode="mig"),)))
+    assert not fits_exactly(fleet, of_shares(Share("d0[0-0]", "NVIDIA", 10, 1)))

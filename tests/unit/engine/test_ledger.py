@@ -71,12 +71,25 @@ def test_assuming_again_supersedes_under_a_new_number() -> None:
     assert used(engine, "GPU-0") == Usage(1, 7, 1)
 
 
+def test_a_reservation_that_was_ended_is_not_current() -> None:
+    engine = a_node()
+    held = engine.reserve("x", "n1", [(A_SHARE,)])
+    engine.cluster.forget("x")
+    assert not engine.cluster.ledger.is_current(held)
+
+
+def test_a_fork_of_a_node_has_the_pods_that_hold_none_of_its_cards() -> None:
+    engine = a_node()
+    engine.reserve("x", "n1", [()])
+    assert [held.uid for held in engine.cluster.ledger.fork(["n1"])] == ["x"]
+
+
 def test_ended_init_containers_give_back_what_only_they_held() -> None:
     engine = a_node()
     asked = pod(container("c", gpu=1, gpumem=10), init=[container("i", gpu=1, gpumem=100)])
     engine.reserve("x", "n1", [(Share("GPU-0", "NVIDIA", 100, 50),), (Share("GPU-0", "NVIDIA", 10, 5),)], of=asked)
     assert used(engine, "GPU-0") == Usage(1, 100, 50)
-    engine.cluster.end_init("x")
+    assert (engine.cluster.end_init("x"), engine.cluster.end_init("x")) == (True, False)
     assert used(engine, "GPU-0") == Usage(1, 10, 5)
 
 

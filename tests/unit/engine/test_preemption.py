@@ -166,6 +166,38 @@ def test_among_nodes_alike_the_victim_that_started_last_is_found_in_the_first_ba
     assert len(counts["questions"]) == 1 + 2
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "chosen"),
+    [
+        ([(1, 100), (1, 300)], [(1, 200), (1, 250)], "n1"),
+        ([(2, 300), (1, 50)], [(2, 200), (1, 250)], "n0"),
+    ],
+    ids=["the first of them to start", "whoever is less important does not count"],
+)
+def test_of_nodes_alike_that_one_is_chosen_whose_most_important_victims_started_last(
+    first: list[tuple[int, int]], second: list[tuple[int, int]], chosen: str
+) -> None:
+    cluster = Cluster(2, cards=2)
+    for node, held in zip(cluster.nodes, (first, second), strict=True):
+        for number, (priority, started_at) in enumerate(held):
+            cluster.hold(node, number, priority, started_at=started_at)
+    assert names(cluster.plan(pod(gpu=2)))[0] == chosen
+
+
+def test_victims_come_in_order_of_importance_whoever_breaks_a_budget() -> None:
+    cluster = Cluster(1, cards=2)
+    more, less = cluster.hold("n0", 0, 2), cluster.hold("n0", 1, 1)
+
+    def protect(held: Reservation) -> PotentialVictim:
+        return PotentialVictim(held, ("other/budget",) if held.uid == less else ())
+
+    planner = PreemptionPlanner(cluster.scheduler, protect, {})
+    plan = run_to_end(planner.plan(Preemptor(read_demands(pod(gpu=2), CATALOG, Options()), 5), cluster.nodes))
+    assert names(plan) == ("n0", (more, less))
+    assert plan is not None
+    assert plan.breaking == {less}
+
+
 def test_nodes_that_only_seem_cheaper_are_no_reason_to_pass_over_one_with_fewer_victims() -> None:
     cluster = Cluster(2 * NODES_AT_ONCE, cards=2)
     for name in cluster.nodes[:NODES_AT_ONCE]:

@@ -1,11 +1,13 @@
 """What the quotas of a namespace leave it of cards, whoever made how many of them (scheduler 6.10, trust T-02)."""
 
 import time
+import tracemalloc
 
+import pytest
 from builders import Engine, card, pod
 
 from gpuloom.engine.state.quotas import MOST_IN_NAMESPACE
-from gpuloom.wire.objects import ObjectMeta, Quantity, ResourceQuota, ResourceQuotaSpec
+from gpuloom.wire.objects import ObjectMeta, Pod, Quantity, ResourceQuota, ResourceQuotaSpec
 
 MEMORY = "limits.nvidia.com/gpumem"
 FOREIGN: dict[str, Quantity] = {f"limits.x.io/{number}": "1" for number in range(50_000)}
@@ -54,6 +56,26 @@ def test_a_limit_taken_out_of_a_quota_counts_no_more() -> None:
     assert limit(under(quota("a", 100), quota("a"))) is None
 
 
+def test_a_quota_that_names_nothing_limits_nothing() -> None:
+    """The API server takes one without ``spec.hard``."""
+    named = ObjectMeta(name="a", namespace="default")
+    assert limit(under(quota("a", 100), ResourceQuota(named, ResourceQuotaSpec(None)))) is None
+
+
+def test_namespaces_whose_quotas_are_gone_take_no_memory() -> None:
+    book = under().cluster.quotas
+    tracemalloc.start()
+    try:
+        for number in range(2000):
+            one = ResourceQuota(ObjectMeta(name="a", namespace=f"ns-{number}"), ResourceQuotaSpec({MEMORY: "100"}))
+            book.apply(one)
+            book.delete(one)
+        grown, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert grown < 100_000
+
+
 def test_limits_of_what_is_no_card_are_not_kept() -> None:
     assert set(under(quota("a", 100, **FOREIGN)).cluster.quotas.limits("default")) == {"nvidia.com/gpumem"}
 
@@ -94,3 +116,9 @@ def test_quotas_of_a_fork_are_its_own() -> None:
     engine = under(quota("a", 300))
     engine.cluster.quotas.fork().apply(quota("a", 100))
     assert limit(engine) == 300
+
+
+@pytest.mark.parametrize("asked", [pod(gpu=1), pod(gpu=1, gpumem_percentage=100)])
+def test_who_names_no_memory_gets_no_card_that_is_larger_than_the_quota(asked: Pod) -> None:
+    assert under(quota("a", 16383)).why(asked) == "1/1 ResourceQuotaNotFit"
+    assert under(quota("a", 16384)).decide(asked).node == "n1"

@@ -93,6 +93,24 @@ def test_a_pod_that_is_over_frees_its_node_at_once(unserved: UnservedPods) -> No
     assert not is_busy(unserved)
 
 
+def test_a_binding_without_a_lock_keeps_nobody_waiting(unserved: UnservedPods) -> None:
+    unserved.begin(UnservedPod("u", "ns", "u", "n1", frozenset(), 0))
+    assert len(unserved) == 0
+
+
+def test_a_pod_that_is_bound_to_another_node_than_was_sent_keeps_that_one_busy(unserved: UnservedPods) -> None:
+    unserved.begin(sent())
+    unserved.follow(bound(node="n2", annotations={"hami.io/vgpu-node": "n2"}), 1)
+    assert (is_busy(unserved), is_busy(unserved, node="n2")) == (False, True)
+
+
+def test_a_pod_is_unserved_since_it_was_first_known(unserved: UnservedPods) -> None:
+    unserved.begin(sent(since=3))
+    unserved.begin(sent(since=5))
+    unserved.follow(bound(), 8)
+    assert [one.since for one in unserved.overdue(1, 100)] == [3]
+
+
 def test_time_alone_frees_nothing_and_is_told(unserved: UnservedPods) -> None:
     unserved.follow(bound(), 0)
     assert is_busy(unserved, 1e9)
@@ -129,6 +147,7 @@ def test_whoever_waits_is_told_when_a_node_is_free(unserved: UnservedPods) -> No
         (bound(annotations={PHASE: ""}), False),
         (bound(phase="success", annotations={DCU: "DCU-0,DCU,1,1:;"}), True),
         (bound(phase="success", annotations={DCU: ";"}), False),
+        (bound(phase="failed", annotations={DCU: "DCU-0,DCU,1,1:;"}), False),
         (bound(phase="success", annotations={DCU: "not a list,"}), True),
         (bound(phase="success", started=True, annotations={DCU: "DCU-0,DCU,1,1:;"}), False),
         (bound(phase="success", annotations={"hami.io/vgpu-devices-to-allocate": ONE}), False),

@@ -35,6 +35,7 @@ def make_pod() -> MakePod:
         phase: str = "Pending",
         deleted: str | None = None,
         started: str | None = None,
+        init_statuses: Sequence[Mapping[str, Any]] = (),
     ) -> FullPod:
         known = {
             "hami.io/vgpu-node": "n1",
@@ -56,7 +57,7 @@ def make_pod() -> MakePod:
                 "containers": list(containers),
                 "initContainers": list(init_containers),
             },
-            "status": {"phase": phase, "startTime": started},
+            "status": {"phase": phase, "startTime": started, "initContainerStatuses": list(init_statuses)},
         }
         return msgspec.convert(body, FullPod)
 

@@ -215,6 +215,35 @@ def test_a_pod_with_a_container_that_still_lacks_its_device_is_the_one_that_asks
     check_call(pod, AllocateCall([1], [pod], [known("ours", {"a": ["GPU-a-0"], "b": []})]), settings)
 
 
+@pytest.mark.parametrize(
+    ("containers", "init"),
+    [
+        ([container("a"), container("b", count="0")], []),
+        ([container("a"), {"name": "b"}], []),
+        ([container("a")], [container("i")]),
+    ],
+    ids=["a container asks for no device", "a container names no device", "an ended init container is not in the book"],
+)
+def test_a_pod_whose_containers_have_all_that_they_ask_for_is_not_the_one_that_asks(
+    settings, make_pod, containers, init
+):
+    pod = make_pod(ONE, name="ours", containers=containers, init_containers=init)
+    with pytest.raises(AllocationError, match="not the one that the kubelet of node n1 starts"):
+        check_call(pod, AllocateCall([1], [pod], [known("ours", {"a": ["GPU-a-0"], "b": []})]), settings)
+
+
+def test_a_pod_that_asks_for_only_one_of_the_numbers_stands_in_nobodys_way(settings, make_pod, make_foreign):
+    pod = make_pod(
+        f"{ONE}GPU-a,NVIDIA,1,1:GPU-b,NVIDIA,1,1:;", name="ours", containers=[container(), container("d", count="2")]
+    )
+    check_call(pod, AllocateCall([1, 2], [pod, make_foreign()]), settings)
+
+
+def test_a_pod_whose_number_cannot_be_read_may_have_asked_for_any(settings, ours, make_foreign):
+    with pytest.raises(UnclearError, match="ns/foreign"):
+        check_call(ours, AllocateCall([1], [ours, make_foreign(count="?")]), settings)
+
+
 def test_a_number_that_the_pod_does_not_wait_for_is_refused_where_the_kubelet_does_not_tell(settings, ours):
     with pytest.raises(AllocationError, match="asks for 2 devices, which is not what pod ns/ours waits for"):
         check_call(ours, AllocateCall([2], [ours]), settings)
@@ -259,11 +288,22 @@ def test_a_pod_of_two_vendors_that_is_served_or_started_does_not_wait(settings, 
 
 @pytest.mark.parametrize(
     ("facts", "has"),
-    [({}, True), ({"book": [known("p", {"c": ["GPU-a-0"]})]}, False), ({"served": {"u1"}}, False)],
+    [
+        ({}, True),
+        ({"book": [known("p", {"c": ["GPU-a-0"]})]}, False),
+        ({"book": [known("p", {"c": ["GPU-a-0"], "d": []})]}, False),
+        ({"book": [known("p", {"c": []}), known("other", {"c": ["GPU-a-0"]})]}, True),
+        ({"served": {"u1"}}, False),
+    ],
 )
 def test_who_has_nothing_yet_is_said_by_annotations_book_and_memory(make_pod, facts, has):
     pod = make_pod(ONE, annotations={"hami.io/vgpu-devices-allocated": ONE})
     assert has_nothing_yet(pod, AllocateCall([1], [pod], **facts)) is has
+
+
+def test_a_pod_that_says_it_was_served_has_something(make_pod):
+    pod = make_pod(ONE, annotations={"hami.io/vgpu-devices-allocated": ONE, "hami.io/bind-phase": "success"})
+    assert not has_nothing_yet(pod, AllocateCall([1], [pod]))
 
 
 SECRET = "secret"

@@ -134,6 +134,41 @@ def test_an_init_container_and_the_regular_ones_hold_the_larger_of_both(give: Ma
     check_room(pod, [], [card()], nobody_waits)
 
 
+ENDED = [{"name": "i", "state": {"terminated": {"exitCode": 0}}}]
+
+
+@pytest.mark.parametrize(
+    ("facts", "fits"),
+    [
+        ({}, False),
+        ({"init_statuses": ENDED}, True),
+        ({"init_statuses": ENDED, "deleted": "2026-01-01T00:00:00Z"}, False),
+    ],
+    ids=["it runs", "it has ended", "the pod is being deleted"],
+)
+def test_what_an_init_container_held_is_free_when_it_has_ended(
+    give: Make, facts: dict[str, Any], *, fits: bool
+) -> None:
+    """scheduler 4.6."""
+    other = give("other", (900, 0), (300, 0), init_containers=[{"name": "i"}], containers=[{"name": "c"}], **facts)
+    try:
+        check_room(give("p", (600, 0)), [other], [card()], nobody_waits)
+    except NoRoomError:
+        assert not fits
+    else:
+        assert fits
+
+
+def test_a_pod_that_was_served_holds_what_it_was_given(give: Make) -> None:
+    served = give("other", (600, 0), annotations={PHASE: "success", "hami.io/vgpu-devices-to-allocate": ";"})
+    with pytest.raises(NoRoomError):
+        check_room(give("p", (600, 0)), [served], [card()], nobody_waits)
+
+
+def test_the_other_cards_of_the_node_do_not_matter(give: Make) -> None:
+    check_room(give("p", (600, 0)), [give("other", text="GPU-b,NVIDIA,900,0:;")], [card("GPU-b"), card()], nobody_waits)
+
+
 SHARES = st.tuples(st.integers(1, 600), st.integers(0, 60))
 
 

@@ -6,7 +6,9 @@ from gpuloom.scheduler.leadership.lease import LeaseState, Term
 from gpuloom.wire.objects import Lease, LeaseSpec
 
 
-def lease(holder: str | None = "node-1_a", *, renewed: str = "1", transitions: int = 0, duration_s: int = 15) -> Lease:
+def lease(
+    holder: str | None = "node-1_a", *, renewed: str = "1", transitions: int | None = 0, duration_s: int | None = 15
+) -> Lease:
     return Lease(
         spec=LeaseSpec(
             holder_identity=holder,
@@ -56,6 +58,15 @@ def test_ten_seconds_without_a_renewal_end_leading() -> None:
 def test_a_shorter_lease_ends_earlier() -> None:
     """scheduler 8.4 leaseDurationSeconds."""
     assert leadership((lease(duration_s=4), 0)).term(4) is None
+
+
+def test_a_lease_that_names_no_duration_ends_after_ten_seconds() -> None:
+    follower = leadership((lease(duration_s=None), 0))
+    assert (follower.obstacle(9.9), bool(follower.obstacle(10))) == ("", True)
+
+
+def test_a_lease_that_counts_no_changes_has_its_first_holder() -> None:
+    assert leadership((lease(transitions=None), 0)).term(1) == Term("node-1_a", 0)
 
 
 def test_a_renewal_goes_on() -> None:

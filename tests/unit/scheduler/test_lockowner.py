@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from gpuloom.scheduler.bind.nodelock.owner import LocalKnowledge, is_over
+from gpuloom.scheduler.bind.nodelock.owner import LocalKnowledge, is_allocating, is_over
 from gpuloom.vendors.catalog import Catalog, load_default_profiles
 from gpuloom.vendors.profile import Profile
 from gpuloom.wire.keys import NODE_LOCK
@@ -71,6 +71,11 @@ def test_an_allocating_owner_is_none_of_the_same_name_however_late_it_was_create
     assert not over(owner(created="2026-01-01T12:10:00Z", bind_phase="allocating"), age_s=3600)
 
 
+@pytest.mark.parametrize(("changes", "is_at_work"), [({}, True), ({"node": "n2"}, False), ({"phase": "Failed"}, False)])
+def test_a_pod_is_at_work_only_on_its_node_and_until_it_is_over(changes: dict[str, str], *, is_at_work: bool) -> None:
+    assert is_allocating(owner(bind_phase="allocating", **changes), "n1") is is_at_work
+
+
 @pytest.mark.parametrize("phase", ["success", "failed"])
 def test_an_owner_with_nothing_left_to_allocate_is_over(phase: str) -> None:
     assert over(served(bind_phase=phase))
@@ -80,6 +85,7 @@ def test_an_owner_with_nothing_left_to_allocate_is_over(phase: str) -> None:
     "changes",
     [
         {"bind_phase": "allocating"},
+        {"bind_phase": ""},
         {"bind_time": str(UNIX - 61)},
         {"bind_time": "yesterday"},
         {"vgpu_devices_to_allocate": "GPU-1,NVIDIA,100,0:;"},

@@ -53,6 +53,49 @@ def test_the_own_lease_is_none_of_another_scheduler() -> None:
     assert make_rivals(lease("gpu-system")).obstacle() == ""
 
 
+def test_a_lease_of_another_name_in_the_own_namespace_is_in_the_way() -> None:
+    rivals = make_rivals()
+    rivals.expect(["other"])
+    found = lease("gpu-system")
+    rivals.replace("other", [Lease(metadata=ObjectMeta(name="other", namespace="gpu-system"), spec=found.spec)], 0)
+    assert "hami_1 holds the lease gpu-system/other" in rivals.obstacle()
+
+
+def test_a_list_of_one_name_says_nothing_of_leases_of_another() -> None:
+    rivals = make_rivals(lease("kube-system"))
+    rivals.replace("other", [], 1)
+    assert "hami_1 holds the lease" in rivals.obstacle()
+
+
+def test_a_lease_that_its_holder_gave_up_is_in_nobodys_way() -> None:
+    rivals = make_rivals(lease("kube-system"))
+    rivals.observe(lease("kube-system", "2", holder=""), 1)
+    assert rivals.obstacle() == ""
+
+
+def test_a_lease_that_has_no_holder_when_asked_for_is_in_nobodys_way() -> None:
+    rivals = make_rivals(lease("kube-system"))
+    rivals.confirm(("kube-system", NAME), lease("kube-system", holder=""), 15)
+    assert rivals.obstacle() == ""
+
+
+@pytest.mark.parametrize(("duration_s", "doubtful_at"), [(5, 5), (60, 60), (None, 15)])
+def test_a_lease_is_doubtful_when_its_own_time_has_run_out(duration_s: int | None, doubtful_at: int) -> None:
+    rivals = make_rivals(lease("kube-system", duration_s=duration_s))
+    assert (rivals.doubtful(doubtful_at - 1), len(rivals.doubtful(doubtful_at))) == ([], 1)
+
+
+def test_nobody_is_asked_about_a_lease_elsewhere() -> None:
+    assert make_rivals(lease("tenant")).doubtful(100) == []
+
+
+def test_of_the_leases_that_are_renewed_those_of_named_namespaces_are_told_apart() -> None:
+    rivals = make_rivals(lease("kube-system"), lease("tenant"))
+    for namespace in ("kube-system", "tenant"):
+        rivals.observe(lease(namespace, "2"), 1)
+    assert (rivals.named(2), rivals.elsewhere(2)) == ([("kube-system", NAME)], [("tenant", NAME)])
+
+
 def test_a_lease_without_a_holder_is_in_nobodys_way() -> None:
     assert make_rivals(lease("kube-system", holder="")).obstacle() == ""
 

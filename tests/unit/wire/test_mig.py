@@ -36,7 +36,10 @@ def test_a_uuid_with_suffix_names_geometry_and_position():
 
 @pytest.mark.parametrize(
     "text",
-    ["GPU-a", "GPU-a[", "GPU-a[1", "GPU-a[1]", "GPU-a[1-]", "GPU-a[1-2-3]", "GPU-a[a-b]", "GPU-a]1-2[", "a[1-2]b"],
+    [
+        *("GPU-a", "GPU-a[", "GPU-a[1", "GPU-a[1]", "GPU-a[1-]", "GPU-a[1-2-3]", "GPU-a[a-b]", "GPU-a]1-2[", "a[1-2]b"),
+        *("GPU-a[2147483648-0]", "GPU-a[0-2147483648]"),
+    ],
 )
 def test_any_other_suffix_is_an_error(text):
     with pytest.raises(WireError, match="not a MIG instance"):
@@ -88,7 +91,11 @@ def test_absent_indexes_are_zero():
         entry(placement='{"start":3,"size":0}'),
         entry(placement="null"),
         entry(migUUID='"MIG-x"'),
+        entry(gpuInstanceID="0"),
+        entry(computeInstanceID="0"),
         entry(gpuInstanceID="0", computeInstanceID="0"),
+        entry(migUUID='"MIG-x"', gpuInstanceID="0"),
+        entry(migUUID='"MIG-x"', computeInstanceID="0"),
         entry(migUUID='""', gpuInstanceID="0", computeInstanceID="0"),
         entry() + "," + entry(profile='"2g.10gb"'),
         "1",

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpuloom.wire.errors import WireError
-from gpuloom.wire.quantity import decode_strict_integer, floor_quantity, round_quantity
+from gpuloom.wire.quantity import count_nanos, decode_strict_integer, floor_quantity, round_quantity
 
 NO_QUANTITIES = [
     "",
@@ -155,3 +155,17 @@ def test_the_whole_number_below_is_never_above_the_value(text, value):
 def test_what_is_no_quantity_has_no_whole_number_below(text):
     with pytest.raises(WireError, match="not a quantity"):
         floor_quantity(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("1n", 1), ("0.1n", 1), ("-0.1n", -1), ("1.2n", 2), ("1e-99", 1), ("1", 10**9), ("1Ki", 1024 * 10**9), ("0", 0)],
+)
+def test_what_is_finer_than_a_billionth_is_rounded_away_from_zero(text, value):
+    assert count_nanos(text) == value
+
+
+def test_a_quantity_is_read_up_to_128_characters():
+    assert floor_quantity("0" * 127 + "7") == 7
+    with pytest.raises(WireError, match="not a quantity"):
+        floor_quantity("0" * 128 + "7")

@@ -93,13 +93,20 @@ def test_of_a_fraction_microseconds_are_read(fraction: str, microseconds: int):
     assert decode_time(f"2026-07-03T15:35:10.{fraction}Z").microsecond == microseconds
 
 
+def test_a_time_is_written_in_whole_seconds():
+    assert encode_time(datetime(2025, 10, 20, 3, 7, 2, 999_999, tzinfo=UTC)) == "2025-10-20T03:07:02Z"
+
+
 def test_utc_is_written_as_z():
     assert encode_time(datetime(2025, 10, 20, 3, 7, 2, tzinfo=UTC)) == "2025-10-20T03:07:02Z"
 
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("1767225600", 1767225600), ("0", 0), ("", None), ("-1", None), ("1.5", None), ("٣", None), ("9" * 5000, None)],
+    [
+        *(("1767225600", 1767225600), ("0", 0), ("9" * 18, 10**18 - 1)),
+        *(("", None), ("-1", None), ("1.5", None), ("٣", None), ("9" * 19, None), ("9" * 5000, None)),
+    ],
 )
 def test_unix_times_are_whole_seconds_of_a_sensible_length(text: str, seconds: int | None) -> None:
     assert decode_unix_time(text) == seconds

@@ -49,8 +49,8 @@ def sum_for_quota(usages: Iterable[Usage], *, bits: bool) -> Usage:
 
 
 def run_at_once(container_types: Sequence[ContainerType]) -> bool:
-    """Tell whether all containers run together: nearly all pods are like this."""
-    return ContainerType.INIT not in container_types and ContainerType.SIDECAR not in container_types
+    """Tell whether all containers run together, sidecars among them: nearly all pods are like this."""
+    return ContainerType.INIT not in container_types
 
 
 def collapse(
