@@ -50,6 +50,12 @@ async def find_card(client: KubeClient, card: str) -> NodeCard:
     return found
 
 
+def tell_cordon(place: NodeCard, *, is_closed: bool, changed: bool) -> str:
+    """Say in a line that a card is closed or open now, or was already."""
+    already = "" if changed else "already "
+    return f"card {place.uuid} of node {place.node} {already}{'cordoned' if is_closed else 'uncordoned'}\n"
+
+
 def _find_at(nodes: Iterable[Node], card: str, text: str) -> NodeCard:
     node, index = read_card_name(text) or ("", "")
     cards = next((_cards_of(one) for one in nodes if one.name == node), None)

@@ -40,7 +40,7 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ),
     ("cordon", "cordon:cordon_card", CHANGES, "Close a card to new pods."),
     ("uncordon", "cordon:uncordon_card", CHANGES, "Open a card to new pods again."),
-    ("drain-card", "cordon:drain_card", CHANGES, "Close a card and evict its pods."),
+    ("drain-card", "draining.command:drain_card", CHANGES, "Close a card and evict its pods."),
     ("scheduler", "scheduler:run_scheduler", PROCESSES, "Serve webhook, filter and bind to kube-scheduler."),
     (
         "device-plugin",

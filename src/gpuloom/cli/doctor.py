@@ -17,7 +17,7 @@ from gpuloom.cli.doctor_flags import MachineFlags, adopt_flags
 from gpuloom.cli.doctor_report import print_report
 from gpuloom.cli.logs import configure_logs
 from gpuloom.cli.outcomes import CommandError, ExitCode
-from gpuloom.cli.process import run_until_signal
+from gpuloom.cli.process import run_to_end
 from gpuloom.doctor.checks import run_checks
 from gpuloom.doctor.cluster.catalogue import CLUSTER_CHECKS
 from gpuloom.doctor.cluster.collection import collect_cluster
@@ -80,7 +80,7 @@ def run_doctor(
 
     form = OutputFlags(output="json" if json else output)
     try:
-        run_until_signal(examine(), failures=(NodeError,))
+        run_to_end(examine(), failures=(NodeError,))
     except CommandError:
         # What was found before the cluster did not answer counts all the same.
         if found:

@@ -10,7 +10,7 @@ class ExitCode(IntEnum):
     NO       no, something is wrong, or it could not be done
     USAGE    flags are wrong, or a file that was given cannot be read
     UNKNOWN  it cannot be told: nobody could be asked, or nobody knows
-    STOPPED  somebody pressed Ctrl-C before there was an answer, as the shell says it (128 + SIGINT)
+    STOPPED  somebody pressed Ctrl-C, or another signal came, before the end, as the shell says it (128 + SIGINT)
     UNREAD   whoever read the answer went away before its end, as the shell says it of all programs (128 + SIGPIPE)
     """
 

@@ -1,9 +1,9 @@
-"""How a command runs: one event loop, stopped by SIGINT, SIGTERM or SIGQUIT; failures become exit codes."""
+"""How a command runs: one event loop, stopped by signals; failures become exit codes."""
 
 import asyncio
 import resource
 import signal
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from gpuloom.cli.outcomes import CommandError, ExitCode, first_line
@@ -14,24 +14,48 @@ from gpuloom.kube.lists import ListOptions
 from gpuloom.kube.resources import NODES
 
 _CONNECT_TIMEOUT_S = 10.0
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT)
 _DESCRIPTORS = 65_536
 """More than all connections that listeners take, and those to the API server."""
 
 
-def run_until_signal(
-    work: Coroutine[Any, Any, None], *, failures: tuple[type[Exception], ...] = (), is_short: bool = False
-) -> None:
+def run_until_signal(work: Coroutine[Any, Any, None], *, failures: tuple[type[Exception], ...] = ()) -> None:
     """Run ``work`` to its end or until the first SIGINT, SIGTERM or SIGQUIT, which cancels it and counts as a good end.
 
     Raises CommandError for what a person can do something about: no way to the cluster, files and ports, and the
-    exceptions named in ``failures``. What is short does without the faster loop, which takes long to load.
+    exceptions named in ``failures``.
     """
+    _run(work, _STOPPING, failures)
+
+
+def run_to_end(
+    work: Coroutine[Any, Any, None], *, failures: tuple[type[Exception], ...] = (), is_short: bool = False
+) -> None:
+    """Run ``work`` to its end; a signal, also that the terminal is closed, cancels it and is none.
+
+    Raises CommandError as :func:`run_until_signal` does, KeyboardInterrupt when a signal came before the end. What is
+    short does without the faster loop, which takes long to load.
+    """
+    # nohup has the closing of the terminal ignored.
+    closing = () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)
+    if _run(work, (*_STOPPING, *closing), failures, is_short=is_short):
+        raise KeyboardInterrupt
+
+
+def _run(
+    work: Coroutine[Any, Any, None],
+    stopping: Sequence[signal.Signals],
+    failures: tuple[type[Exception], ...],
+    *,
+    is_short: bool = False,
+) -> bool:
+    """Run to the end or the first of these signals; tell whether one came first."""
     _raise_descriptor_limit()
     run = asyncio.run
     if not is_short:
-        from uvloop import run  # noqa: PLC0415 - see above
+        from uvloop import run  # noqa: PLC0415 - it takes long to load
     try:
-        run(_stop_on_signals(work))
+        return run(_stop_on_signals(work, stopping))
     except Exception as error:
         cause = _first_cause(error)
         if isinstance(cause, (CommandError, BrokenPipeError)):
@@ -69,7 +93,7 @@ def _raise_descriptor_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
-async def _stop_on_signals(work: Coroutine[Any, Any, None]) -> None:
+async def _stop_on_signals(work: Coroutine[Any, Any, None], numbers: Sequence[signal.Signals]) -> bool:
     task = asyncio.create_task(work, name="command")
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
@@ -80,11 +104,13 @@ async def _stop_on_signals(work: Coroutine[Any, Any, None]) -> None:
             stopping.set()
             task.cancel()
 
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGQUIT):
+    for number in numbers:
         loop.add_signal_handler(number, stop)
     await asyncio.wait({task})
-    if not (task.cancelled() and stopping.is_set()):
-        task.result()
+    if task.cancelled() and stopping.is_set():
+        return True
+    task.result()
+    return False
 
 
 def _first_cause(error: Exception) -> Exception:

@@ -5,7 +5,7 @@ import sys
 import msgspec
 
 from gpuloom.cli.logs import LogForm, configure_logs
-from gpuloom.cli.process import connect, run_until_signal
+from gpuloom.cli.process import connect, run_to_end
 from gpuloom.scheduler.recording.snapshot import take_snapshot
 from gpuloom.scheduler.settings import SchedulerSettings
 
@@ -22,7 +22,7 @@ def run_snapshot(*, kubeconfig: str = "", log_format: LogForm = "console") -> No
 
     """
     configure_logs(log_format)
-    run_until_signal(_print_snapshot(kubeconfig))
+    run_to_end(_print_snapshot(kubeconfig))
 
 
 async def _print_snapshot(kubeconfig: str) -> None:

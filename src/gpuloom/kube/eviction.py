@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import msgspec
 
@@ -17,6 +18,25 @@ POLL_S = 0.5
 
 class NotEvictedError(Exception):
     """A pod is not gone; the message says why."""
+
+
+def _tell_nobody(*_: object) -> None:
+    """Take it, and tell nobody."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionReport:
+    """Who is told how an eviction goes.
+
+    leaves   that the pod was asked to leave, before it is gone
+    delayed  why it could not be asked, each time that it will be asked again
+    """
+
+    leaves: Callable[[], object] = _tell_nobody
+    delayed: Callable[[ApiError], object] = _tell_nobody
+
+
+_TOLD_TO_NOBODY = EvictionReport()
 
 
 async def evict(
@@ -52,6 +72,7 @@ async def evict_and_wait(
     *,
     waits_for_budgets: bool,
     recheck: Callable[[], None] = go_on,
+    report: EvictionReport = _TOLD_TO_NOBODY,
 ) -> None:
     """Evict one pod and wait until it is gone; while a PodDisruptionBudget forbids it, wait or give up.
 
@@ -59,7 +80,7 @@ async def evict_and_wait(
     """
     try:
         async with asyncio.timeout(timeout_s):
-            await _ask_to_leave(client, pod, waits_for_budgets=waits_for_budgets, recheck=recheck)
+            await _ask_to_leave(client, pod, report, waits_for_budgets=waits_for_budgets, recheck=recheck)
             while await _is_there(client, pod):  # noqa: ASYNC110 - asked of the API server, nothing here tells
                 await asyncio.sleep(POLL_S)
     except TimeoutError as error:
@@ -68,22 +89,29 @@ async def evict_and_wait(
         ) from error
 
 
-async def _ask_to_leave(client: KubeClient, pod: Pod, *, waits_for_budgets: bool, recheck: Callable[[], None]) -> None:
+async def _ask_to_leave(
+    client: KubeClient, pod: Pod, report: EvictionReport, *, waits_for_budgets: bool, recheck: Callable[[], None]
+) -> None:
+    may_leave = False
     while True:
         try:
             await evict(client, namespace=pod.namespace, name=pod.name, uid=pod.metadata.uid, recheck=recheck)
         except (NotFoundError, ConflictError):
+            if may_leave:
+                report.leaves()
             return
-        except TooManyRequestsError as error:
-            if not waits_for_budgets:
-                raise NotEvictedError(f"pod {pod.full_name} is not evicted: {error}") from error
-            await asyncio.sleep(POLL_S)
         except ApiError as error:
-            # Whether it leaves is not known, and asking twice does no harm: no other pod can be meant.
+            is_forbidden = isinstance(error, TooManyRequestsError)
+            if is_forbidden and not waits_for_budgets:
+                raise NotEvictedError(f"pod {pod.full_name} is not evicted: {error}") from error
             if not error.outcome_unknown:
                 raise NotEvictedError(str(error)) from error
+            # Whether it leaves is not known, and asking twice does no harm: no other pod can be meant.
+            may_leave = may_leave or not is_forbidden
+            report.delayed(error)
             await asyncio.sleep(POLL_S)
         else:
+            report.leaves()
             return
 
 

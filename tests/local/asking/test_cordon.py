@@ -108,9 +108,9 @@ async def test_draining_asks_first(stage: Stage) -> None:
     card = await used_card(stage)
     said = await stage.gpuloom("drain-card", card, "--force")
     assert said.code == 2
-    assert "1 pod would be evicted" in said.err
-    assert said.out.endswith("cordoned\n")
-    await stage.gpuloom("uncordon", card)
+    assert said.err.endswith(f"gpuloom: 1 pod would be evicted from {card}: say so with --yes\n")
+    assert said.out == "default/runs: room on node node-a\n"
+    assert await closed(stage, "node-a") is None
 
 
 async def test_pods_that_nothing_makes_anew_need_force(stage: Stage) -> None:
@@ -120,7 +120,7 @@ async def test_pods_that_nothing_makes_anew_need_force(stage: Stage) -> None:
         1,
         "gpuloom: nothing will make these pods anew: default/runs; evict them with --force\n",
     )
-    await stage.gpuloom("uncordon", card)
+    assert await closed(stage, "node-a") is None
 
 
 async def test_draining_evicts_who_is_on_the_card(stage: Stage) -> None:

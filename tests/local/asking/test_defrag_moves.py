@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 from local.asking.conftest import DEADLINE_S, Stage, settle, start_gpuloom
+from local.asking.terminal import open_terminal
 
 from gpuloom.kube.resources import NODES, PODS
 from gpuloom.local.apiserver import InjectedFault
@@ -149,14 +150,16 @@ async def test_no_further_pod_is_evicted_when_one_does_not_run_again(stage: Stag
     assert await closed_cards(stage) == ""
 
 
-async def test_who_is_stopped_leaves_no_card_closed(stage: Stage) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+async def test_who_is_stopped_leaves_no_card_closed(stage: Stage, number: signal.Signals) -> None:
     tokens = ("defrag", "--for", "t4=2", "--execute", "--yes")
     process = await start_gpuloom(*tokens, kubeconfig=str(stage.cluster.kubeconfig))
     await wait_until(stage.cluster.client, PODS, lambda found: len(found) < len(NAMES), timeout_s=DEADLINE_S)
     assert await closed_cards(stage)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     async with asyncio.timeout(DEADLINE_S):
-        await process.communicate()
+        _, err = await process.communicate()
+    assert (process.returncode, err) == (130, b"gpuloom: stopped: nobody else moves, and the cards are open again\n")
     assert await closed_cards(stage) == ""
     assert set(await nodes_of_pods(stage)) == {"moves-2"}
 
@@ -181,6 +184,23 @@ async def test_nobody_is_evicted_unasked(stage: Stage) -> None:
     assert (said.code, said.err) == (2, "gpuloom: 2 pods would be evicted: say so with --yes\n")
     assert set(await nodes_of_pods(stage)) == set(NAMES)
     assert await closed_cards(stage) == ""
+
+
+async def test_ctrl_c_at_the_question_ends_it(stage: Stage) -> None:
+    tokens = ("defrag", "--for", "t4=2", "--execute")
+    async with open_terminal(*tokens, kubeconfig=str(stage.cluster.kubeconfig)) as terminal:
+        await terminal.wait_until_asked()
+        terminal.process.send_signal(signal.SIGINT)
+        assert (await terminal.end()).code == 130
+    assert set(await nodes_of_pods(stage)) == set(NAMES)
+
+
+async def test_a_pod_that_takes_long_to_leave_is_told_to_be_evicted(stage: Stage) -> None:
+    body = {"metadata": {"finalizers": ["example.com/slow"]}}
+    await stage.cluster.client.patch(PODS, "moves-1", body, namespace="default")
+    said = await stage.gpuloom("defrag", "--for", "t4=2", "--execute", "--yes", "--timeout", "2s")
+    assert (said.code, "pod default/moves-1 is not gone after 2 s" in said.err) == (1, True), said.err
+    assert said.out.endswith("pod default/moves-1 evicted\n")
 
 
 async def nobody_moves(stage: Stage, told: str, code: int = 1) -> None:

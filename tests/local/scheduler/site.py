@@ -118,7 +118,7 @@ class Site:
         """Create a pod that asks for a share of a card; ``seen``: wait until the scheduler's watch shows it."""
         manifest = pod_manifest(name, **{"memory_mib": 3000} | request)
         manifest["spec"] |= {"schedulerName": "hami-scheduler", **(spec or {})}
-        pod = await self.client.create(PODS, manifest, namespace="default")
+        pod = await self.client.create(PODS, manifest, namespace=manifest["metadata"]["namespace"])
         if seen:
             await poll(lambda: pod.metadata.uid in self.process.state.shown.pods)
         return pod
@@ -186,7 +186,7 @@ class Site:
     async def bind_by_another(self, pod: Pod, node: str, annotations: Mapping[str, str]) -> None:
         """Bind a pod as another scheduler would."""
         await self.client.bind(
-            namespace="default",
+            namespace=pod.namespace,
             name=pod.name,
             uid=pod.metadata.uid,
             node=node,

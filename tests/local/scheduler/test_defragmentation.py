@@ -100,6 +100,42 @@ async def test_pods_move_off_a_node_and_the_one_that_waits_fits_there(site: Site
     assert told == f"Evicted to make room on node {node} for pod {whole.metadata.uid}"
 
 
+async def test_why_a_pod_is_evicted_is_told_before_it_is_gone(site: Site) -> None:
+    """It may take its time, and who moves it may be stopped meanwhile."""
+    await run(site, "a", "n1")
+    await run(site, "b", "n2")
+    whole = await wait_long(site)
+    left = await leaving(site)
+    assert (await site.wait_event("Moved", left.name)).message.endswith(f"for pod {whole.metadata.uid}")
+    assert await site.has_pod(left.name)
+
+
+@pytest.mark.parametrize("fault", [{"cut": True}, {"status": 503}], ids=["no answer", "503"])
+async def test_moves_go_on_when_the_api_server_comes_back(site: Site, fault: dict[str, Any]) -> None:
+    await run(site, "a", "n1")
+    await run(site, "b", "n2")
+    await wait_long(site)
+    left = await leaving(site)
+    node, other = ("n1", "n2") if left.name == "a" else ("n2", "n1")
+    lost = site.fail("GET", r"/namespaces/default/pods\?", times=2, **fault)
+    await site.remove(left)
+    await poll(lambda: site.has_happened(lost))
+    await run(site, "anew", other, node)
+    await poll(lambda: plans(site) == {"made": 1})
+
+
+async def test_moves_that_end_for_want_of_a_right_are_told_to_the_pod_that_waits(site: Site) -> None:
+    await run(site, "a", "n1")
+    await run(site, "b", "n2")
+    await wait_long(site)
+    left = await leaving(site)
+    site.fail("GET", r"/namespaces/default/pods\?", status=403)
+    await site.remove(left)
+    await poll(lambda: plans(site) == {"failed": 1})
+    await site.wait_event("MovesStopped", "whole")
+    assert await closed(site, "n1") == await closed(site, "n2") == ("", "")
+
+
 async def test_a_card_that_is_cordoned_during_moves_stays_closed(site: Site) -> None:
     await run(site, "a", "n1")
     await run(site, "b", "n2")
@@ -252,6 +288,18 @@ async def test_for_a_pod_that_was_woken_in_vain_nothing_is_tried_earlier(empty: 
     await empty.clock.advance(60)
     await let_answers_arrive()
     assert plans(empty) == {"none": 1}
+
+
+async def test_those_that_no_moves_help_keep_no_other_from_its_turn(site: Site) -> None:
+    await run(site, "a", "n1")
+    await run(site, "b", "n2")
+    for name in ("hopeless-1", "hopeless-2", "hopeless-3"):
+        assert await site.choose(await site.submit(name, memory_mib=2 * WHOLE), "n1", "n2") is None
+    assert await site.choose(await site.submit("whole", memory_mib=WHOLE), "n1", "n2") is None
+    for _ in range(8):
+        await site.clock.advance(60)
+        await let_answers_arrive()
+    await leaving(site)
 
 
 @pytest.mark.parametrize(

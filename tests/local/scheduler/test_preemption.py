@@ -334,6 +334,18 @@ async def test_an_eviction_whose_answer_is_lost_is_asked_again_and_counts_once(s
     await site.clock.run_until(lambda: site.process.parts.preemption.counts.victims == 1, step_s=0.05)
 
 
+async def test_why_a_pod_left_is_told_also_where_the_answer_was_lost_and_it_is_gone_by_then(site: Site) -> None:
+    low = await run(site, "low", 8000, 1)
+    lost = site.fail("POST", "/pods/low/eviction", lose_answer=True)
+    high = await submit(site, "high", 8000, 10)
+    await make_room(site, high)
+    await poll(lambda: site.has_happened(lost))
+    await site.remove(low)
+    await site.clock.run_until(lambda: site.process.parts.preemption.counts.victims == 1, step_s=0.05)
+    told = (await site.wait_event("Preempted", "low")).message
+    assert told == f"Preempted by pod {high.metadata.uid} of priority 10 on node n1"
+
+
 async def test_without_the_right_to_evict_the_pod_waits_and_its_nomination_ends(site: Site) -> None:
     low = await run(site, "low", 8000, 1)
     site.fail("POST", "/eviction", status=403, times=1000)

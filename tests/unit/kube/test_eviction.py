@@ -5,7 +5,7 @@ import pytest
 from unit.kube.scripted import Answer, ScriptedServer, drop, failure, pod, reply
 
 from gpuloom.kube import eviction
-from gpuloom.kube.eviction import NotEvictedError, evict_and_wait
+from gpuloom.kube.eviction import EvictionReport, NotEvictedError, evict_and_wait
 from gpuloom.wire.objects import Pod
 
 GONE = failure(404, reason="NotFound")
@@ -46,3 +46,26 @@ async def test_a_pod_of_which_nobody_knows_whether_it_was_evicted_is_evicted_aga
 async def test_a_pod_that_nobody_may_evict_is_not_evicted() -> None:
     with pytest.raises(NotEvictedError, match="eviction of Pod ns/p"):
         await evict(failure(403, reason="Forbidden"))
+
+
+async def report(*answers: Answer) -> list[str]:
+    """Return what is told of an eviction."""
+    told: list[str] = []
+    leaving = msgspec.convert(pod("p"), Pod)
+    teller = EvictionReport(leaves=lambda: told.append("leaves"), delayed=lambda error: told.append(str(error.status)))
+    async with ScriptedServer(*answers) as server, server.client() as client:
+        await evict_and_wait(client, leaving, 60.0, waits_for_budgets=True, report=teller)
+    return told
+
+
+async def test_what_delays_an_eviction_is_told_and_that_the_pod_leaves() -> None:
+    refused = failure(429, reason="TooManyRequests")
+    assert await report(refused, failure(503), reply({}), GONE) == ["429", "503", "leaves"]
+
+
+async def test_a_pod_that_was_gone_before_it_was_asked_is_not_told_to_leave() -> None:
+    assert await report(GONE, GONE) == []
+
+
+async def test_a_pod_that_is_gone_after_an_answer_was_lost_left_because_it_was_asked() -> None:
+    assert await report(drop(), GONE, GONE) == ["0", "leaves"]

@@ -1,4 +1,4 @@
-"""How a command that asks runs: to its end or the first signal, every failure one line and an exit code."""
+"""How a command that asks runs: to its end, every failure one line and an exit code."""
 
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
@@ -7,7 +7,7 @@ from gpuloom.cli.asking.finding import open_reader
 from gpuloom.cli.asking.flags import NamespaceFlags, SourceFlags
 from gpuloom.cli.asking.reader import Reader
 from gpuloom.cli.outcomes import CommandError, ExitCode
-from gpuloom.cli.process import run_until_signal
+from gpuloom.cli.process import run_to_end
 from gpuloom.client.errors import AskingError, DeclinedError, MisusedError
 from gpuloom.client.names import drop_kind
 
@@ -20,25 +20,25 @@ Question = Callable[[Reader], Awaitable[None]]
 def ask(flags: SourceFlags, question: Question) -> None:
     """Find who answers and ask.
 
-    Raises CommandError.
+    Raises CommandError, KeyboardInterrupt when a signal came before the answer.
     """
 
     async def run() -> None:
         async with open_reader(flags) as reader:
             await question(reader)
 
-    run_until_signal(_tell_failure(run()), is_short=True)
+    run_to_end(_tell_failure(run()), is_short=True)
 
 
 def run_for_people(work: Coroutine[Any, Any, None]) -> None:
     """Run a short command that says itself what is wrong, with code that logs.
 
-    Raises CommandError.
+    Raises CommandError, KeyboardInterrupt when a signal came before the end.
     """
     from gpuloom.cli.logs import configure_quiet  # noqa: PLC0415 - logging takes long to load
 
     configure_quiet()
-    run_until_signal(_tell_failure(work))
+    run_to_end(_tell_failure(work))
 
 
 async def _tell_failure(work: Coroutine[Any, Any, None]) -> None:

@@ -1,5 +1,6 @@
 """The command ``gpuloom defrag``."""
 
+import asyncio
 import sys
 import time
 from collections.abc import Generator, Sequence
@@ -18,7 +19,7 @@ from gpuloom.cli.defragmenting.reading import read_cluster
 from gpuloom.cli.defragmenting.tidyingoutput import TidyingOutput, tell_tidying
 from gpuloom.cli.defragmenting.wanted import read_wanted
 from gpuloom.cli.durations import Duration
-from gpuloom.cli.evicting import confirm
+from gpuloom.cli.evicting import confirm, read_timeout
 from gpuloom.cli.names import Name
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.client.clusters import open_cluster
@@ -88,6 +89,7 @@ def run_defrag(
     if execute and output != "text":
         raise CommandError(f"--output {output} tells a plan: leave --execute out", ExitCode.USAGE)
     told: list[PlanOutput | TidyingOutput] = []
+    timeout_s = read_timeout(timeout)
 
     async def run() -> None:
         async with open_cluster(cluster.way) as (client, default):
@@ -95,16 +97,16 @@ def run_defrag(
             meaning: PlanOutput | TidyingOutput
             if wanted:
                 name, pod = _read_pod(source, wanted, namespace or default)
-                meaning, orders = _plan(found, name, pod, max_moves, timeout)
+                meaning, orders = _plan(found, name, pod, max_moves, timeout_s)
                 if execute and orders:
                     _refuse_member(name, pod)
             else:
-                meaning, orders = _tidy(found, max_moves, timeout)
+                meaning, orders = _tidy(found, max_moves, timeout_s)
             told.append(meaning)
             _print(meaning, output)
             if execute and orders:
                 if not yes:
-                    _confirm(sum(len(order.pods) for order in orders))
+                    await _confirm(sum(len(order.pods) for order in orders))
                 for order in orders:
                     await _make(client, order)
 
@@ -119,9 +121,9 @@ def _print(plan: PlanOutput | TidyingOutput, output: Literal["text", "json", "ya
         print_value(plan, output)
 
 
-def _confirm(count: int) -> None:
+async def _confirm(count: int) -> None:
     pods = f"{count} pod{'s' if count > 1 else ''}"
-    confirm(f"Evict {pods}?", unasked=f"{pods} would be evicted: say so with --yes", refused="nothing evicted")
+    await confirm(f"Evict {pods}?", unasked=f"{pods} would be evicted: say so with --yes", refused="nothing evicted")
 
 
 async def _make(client: KubeClient, moving: Moving) -> None:
@@ -129,6 +131,9 @@ async def _make(client: KubeClient, moving: Moving) -> None:
         await make_moves(client, moving, MoveReport.by_lines(lambda line: sys.stdout.write(f"{line}\n")))
     except MoveError as error:
         raise CommandError(str(error)) from error
+    except asyncio.CancelledError:
+        sys.stderr.write("gpuloom: stopped: nobody else moves, and the cards are open again\n")
+        raise
 
 
 def _read_pod(source: Source, text: str, namespace: str) -> tuple[str, HostPod]:
@@ -156,19 +161,19 @@ def _refuse_member(name: str, pod: HostPod) -> None:
 
 
 def _plan(
-    cluster: MovingCluster, name: str, pod: HostPod, most_moves: int, timeout: timedelta
+    cluster: MovingCluster, name: str, pod: HostPod, most_moves: int, timeout_s: float
 ) -> tuple[PlanOutput, Sequence[Moving]]:
     """Look for moves that make room for a pod; return what they mean, and what is to be done for them."""
     vendor = next(iter(cluster.state.settings.read_demands(pod)))
     plan = _search(plan_for(cluster, pod, most_moves))
-    orders = [order_moves(cluster, plan, timeout.total_seconds())] if plan is not None and plan.moves else []
+    orders = [order_moves(cluster, plan, timeout_s)] if plan is not None and plan.moves else []
     return tell_plan(name, vendor, plan, cluster), orders
 
 
-def _tidy(cluster: MovingCluster, most_moves: int, timeout: timedelta) -> tuple[TidyingOutput, Sequence[Moving]]:
+def _tidy(cluster: MovingCluster, most_moves: int, timeout_s: float) -> tuple[TidyingOutput, Sequence[Moving]]:
     """Look for moves that strand less; return what they mean, and what is to be done for them."""
     plan = _search(cluster.tidy(most_moves).plan())
-    return tell_tidying(plan, cluster), order_steps(cluster, plan, timeout.total_seconds())
+    return tell_tidying(plan, cluster), order_steps(cluster, plan, timeout_s)
 
 
 def _admit(source: Source, manifest: bytes, namespace: str) -> HostPod:

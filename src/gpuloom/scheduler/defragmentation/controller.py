@@ -9,6 +9,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 import structlog
 
@@ -87,18 +88,27 @@ class Defragmenter:
             _log.info("cards opened that moves left closed", node=node, cards=list(cards))
 
     def _choose(self) -> HostPod | None:
-        """Return the most important pod that has waited long enough, of equal ones the one that waits longest."""
+        """Return the most important pod that has waited long enough.
+
+        Of equal ones the one that was tried longest ago, and of those that were not the one that waits longest: many
+        that no moves help would else keep the others from their turn.
+        """
         now, wait_s = self.clocks.monotonic(), self.state.settings.defragmentation_wait_s
+        waiting = self.state.waiting
         # Not only of those that wait just now: one that is woken in vain waits again, as long as before.
-        self._tried = {uid: when for uid, when in self._tried.items() if now - when < wait_s}
-        for one in sorted(self.state.waiting.unschedulable.values(), key=_rank) if self.state.charge.is_ours else ():
+        known = waiting.unschedulable.keys() | waiting.woken_since.keys()
+        self._tried = {uid: when for uid, when in self._tried.items() if uid in known or now - when < wait_s}
+        for one in sorted(waiting.unschedulable.values(), key=self._rank) if self.state.charge.is_ours else ():
             uid = one.pod.metadata.uid
             pod = self.state.shown.pods.get(uid)
-            is_due = now - one.since >= wait_s and uid not in self._tried
+            is_due = now - max(one.since, self._tried.get(uid, -inf)) >= wait_s
             if is_due and isinstance(pod, HostPod) and self._waits(uid) and self._may_move_others(pod):
                 self._tried[uid] = now
                 return pod
         return None
+
+    def _rank(self, one: UnschedulablePod) -> tuple[int, float, float]:
+        return -one.pod.priority, self._tried.get(one.pod.metadata.uid, -inf), one.since
 
     def _may_move_others(self, pod: HostPod) -> bool:
         """Whether others may be moved for a pod: for none whose room is made already, and for none of a group.
@@ -176,7 +186,3 @@ def _end_if_cancelled() -> None:
     task = asyncio.current_task()
     if task is not None and task.cancelling():
         raise asyncio.CancelledError
-
-
-def _rank(one: UnschedulablePod) -> tuple[int, float]:
-    return -one.pod.priority, one.since

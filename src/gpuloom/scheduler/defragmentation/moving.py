@@ -8,11 +8,12 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from gpuloom.kube.client import KubeClient
 from gpuloom.kube.cordons import close_for_moves, open_after_moves
 from gpuloom.kube.errors import ApiError
-from gpuloom.kube.eviction import POLL_S, NotEvictedError, evict_and_wait
+from gpuloom.kube.eviction import POLL_S, EvictionReport, NotEvictedError, evict_and_wait
 from gpuloom.kube.transport import go_on
 from gpuloom.scheduler.defragmentation.cluster import OWNED_PODS, OwnedPod
 from gpuloom.wire.keys import NODE_DEFRAG
@@ -39,7 +40,7 @@ class Moving:
 
 @dataclass(frozen=True, slots=True)
 class MoveReport:
-    """Who is told of each pod that was evicted, and of the node on which the one made anew runs."""
+    """Who is told of each pod that is evicted, before it is gone, and of the node on which the one made anew runs."""
 
     evicted: Callable[[OwnedPod], object]
     runs_again: Callable[[OwnedPod, str], object]
@@ -74,15 +75,21 @@ async def make_moves(
 
     async with _close_cards(client, moving, recheck):
         for number, pod in enumerate(moving.pods, 1):
-            before = {one.metadata.uid for one in await _list_siblings(client, pod)}
             try:
+                before = {one.metadata.uid for one in await _list_siblings(client, pod)}
                 # A budget lets the next go when the pod made anew for the last one is ready, which comes after it runs.
                 waits = number > 1
-                await evict_and_wait(client, pod, moving.timeout_s, waits_for_budgets=waits, recheck=recheck_eviction)
-                report.evicted(pod)
+                await evict_and_wait(
+                    client,
+                    pod,
+                    moving.timeout_s,
+                    waits_for_budgets=waits,
+                    recheck=recheck_eviction,
+                    report=EvictionReport(leaves=partial(report.evicted, pod)),
+                )
                 if pod.owner:
                     report.runs_again(pod, await _wait_for_successor(client, pod, before, moving.timeout_s))
-            except (MoveError, NotEvictedError) as error:
+            except (MoveError, NotEvictedError, ApiError) as error:
                 made = f"{number - 1} of {len(moving.pods)} moves were made"
                 raise MoveError(f"{error}; {made}, and the cards are open again") from error
 
@@ -111,16 +118,26 @@ async def _wait_for_successor(client: KubeClient, pod: OwnedPod, before: set[str
     """Wait until a pod that its owner made anew runs; return its node."""
     try:
         async with asyncio.timeout(timeout_s):
-            while True:
-                for one in await _list_siblings(client, pod):
-                    if one.metadata.uid not in before and one.status.phase in {"Running", "Succeeded"}:
-                        return one.spec.node_name or ""
+            while (found := await _find_successor(client, pod, before)) is None:  # noqa: ASYNC110 - nothing here tells
                 await asyncio.sleep(POLL_S)
+            return found.spec.node_name or ""
     except TimeoutError as error:
         raise MoveError(
             f"no pod that {pod.owner} made in place of {pod.full_name} runs after {timeout_s:g} s: "
             f"see gpuloom pending -n {pod.namespace}"
         ) from error
+
+
+async def _find_successor(client: KubeClient, pod: OwnedPod, before: set[str]) -> OwnedPod | None:
+    """Return the pod that was made anew once it runs; None where it is not known to, and to be asked for again."""
+    try:
+        siblings = await _list_siblings(client, pod)
+    except ApiError as error:
+        if error.outcome_unknown:
+            return None
+        raise
+    new = (one for one in siblings if one.metadata.uid not in before)
+    return next((one for one in new if one.status.phase in {"Running", "Succeeded"}), None)
 
 
 async def _list_siblings(client: KubeClient, pod: OwnedPod) -> list[OwnedPod]:

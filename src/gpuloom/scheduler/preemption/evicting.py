@@ -71,10 +71,14 @@ class Evictor:
     async def _ask(
         self, ask: Callable[[], Awaitable[None]], held: Reservation, nomination: Nomination
     ) -> EvictionOutcome:
+        may_leave = False
         for pause_s in (*_PAUSES_S, None):
             try:
                 await ask()
             except (NotFoundError, ConflictError):
+                if may_leave:
+                    # It left because of a request whose answer was lost.
+                    break
                 return EvictionOutcome.GONE
             except ApiError as error:
                 if isinstance(error, TooManyRequestsError) and error.retry_after_s is None:
@@ -82,6 +86,7 @@ class Evictor:
                 _log.warning("pod not evicted", pod=held.full_name, node=held.node, cause=str(error))
                 if not error.outcome_unknown or pause_s is None:
                     return EvictionOutcome.FAILED
+                may_leave = True
                 await self.clocks.sleep(pause_s)
             else:
                 break

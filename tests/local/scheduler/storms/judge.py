@@ -59,6 +59,22 @@ class Judge(ProcessObserver):
             if used.slots > card.count or (is_exceeded and card.mode != MIG_MODE):
                 yield f"{used} of {card}"
         yield from self._find_overlaps(held)
+        yield from self._find_quotas_exceeded(held)
+
+    def _find_quotas_exceeded(self, held: Reservation) -> Iterator[str]:
+        """Give what a pod was just given beyond the quotas of its namespace.
+
+        Of parts of divided cards more is given than is asked for, which is what quotas are compared with.
+        """
+        if held.names_parts:
+            return
+        cluster = self.state.cluster
+        for word, usages in held.usage_by_vendor().items():
+            left = cluster.quotas.headroom(held.namespace, self.state.settings.catalog[word], cluster.ledger)
+            takes_memory = any(one.memory_mib for one in usages.values())
+            takes_cores = any(one.cores for one in usages.values())
+            if (takes_memory and left.memory_mib < 0) or (takes_cores and left.cores < 0):
+                yield f"the quotas of {held.namespace} leave {left} of {word}"
 
     def _find_overlaps(self, held: Reservation) -> Iterator[str]:
         for other in self.state.cluster.ledger.on_node(held.node):

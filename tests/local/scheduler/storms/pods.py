@@ -1,5 +1,7 @@
 """What users, controllers, kube-scheduler and kubelets do to pods."""
 
+import asyncio
+from contextlib import suppress
 from typing import Any
 
 from local.scheduler.site import ALLOCATED, LOCK, PHASE, VGPU_NODE, share_of
@@ -10,6 +12,7 @@ from gpuloom.kube.eviction import evict
 from gpuloom.wire.hostpods import HostPod
 
 GROUPS = ("train", "tune")
+STARTED = frozenset({"Running", "Succeeded", "Failed"})
 OTHER_LIMITS: tuple[dict[str, str], ...] = (
     {"acme.example/card": "1", "acme.example/memory": "4"},
     {"acme.example/card": "1", "acme.example/memory": "4", "nvidia.com/gpu": "1", "nvidia.com/gpumem": "4000"},
@@ -22,6 +25,8 @@ OTHER_LIMITS: tuple[dict[str, str], ...] = (
 class PodDeeds:
     def __init__(self, world: World) -> None:
         self._world, self._site, self._chance = world, world.site, world.chance
+        # By UID what owners want there to be.
+        self._wanted: dict[str, dict[str, Any]] = {}
 
     @property
     def deeds(self) -> dict[Deed, float]:
@@ -33,7 +38,10 @@ class PodDeeds:
             self.delete_pod: 4,
             self.evict_pod: 1,
             self.let_leavers_go: 4,
+            self.replace_leavers: 5,
+            self.make_anew: 3,
             self.tell_phase: 4,
+            self.start: 4,
             self.serve: 8,
             self.schedule: 16,
             self.schedule_group: 3,
@@ -43,7 +51,7 @@ class PodDeeds:
         }
 
     def _name(self) -> str:
-        return f"p-{self._chance.randint(0, 24)}"
+        return f"p-{self._chance.randint(0, 9)}"
 
     async def create_pod(self) -> None:
         chance = self._chance
@@ -53,9 +61,7 @@ class PodDeeds:
             spec["initContainers"] = [{"name": "init", "image": "i", "resources": {"limits": asked}}]
         if chance.random() < 0.05:
             spec["containers"] = [_ask({"nvidia.com/gpux": "1"})]
-        await self._site.submit(
-            self._name(),
-            seen=False,
+        await self.submit(
             memory_mib=chance.choice((1000, 3000, 5000, 9000, 9000)),
             cards=chance.choice((1, 1, 1, 2)),
             cores=chance.choice((0, 0, 30)),
@@ -72,7 +78,7 @@ class PodDeeds:
                 _ask(limits) for limits in self._chance.sample(OTHER_LIMITS, self._chance.choice((1, 1, 2)))
             ],
         }
-        await self._site.submit(self._name(), seen=False, spec=spec)
+        await self.submit(spec=spec)
 
     async def create_member(self) -> None:
         """Create a pod that starts together with others or not at all."""
@@ -80,30 +86,68 @@ class PodDeeds:
             "schedulingGroup": {"podGroupName": self._chance.choice(GROUPS)},
             "priority": self._chance.choice((0, 5)),
         }
-        await self._site.submit(self._name(), seen=False, memory_mib=self._chance.choice((5000, 9000)), spec=spec)
+        await self.submit(memory_mib=self._chance.choice((5000, 9000)), spec=spec)
+
+    async def submit(self, **request: Any) -> str:
+        """Create a pod in some namespace; return its UID."""
+        request = {"name": self._name(), "namespace": self._world.choose_namespace()} | request
+        uid = await self._world.submit(**request)
+        if request.get("owner"):
+            self._wanted[uid] = request
+        return uid
 
     async def delete_pod(self) -> None:
         # The youngest as often as any other.
         if pods := sorted(await self._world.find_pods(), key=lambda pod: int(pod.metadata.resource_version)):
             pod = self._chance.choice((pods[-1], self._chance.choice(pods)))
+            self._world.sent_away.add(pod.metadata.uid)
             await self._world.delete_pod(pod, self._chance.choice((0, None)))
 
     async def evict_pod(self) -> None:
         if pods := await self._world.find_pods(bound=True):
             pod = self._chance.choice(pods)
-            await evict(self._site.client, namespace="default", name=pod.name, uid=pod.metadata.uid)
+            self._world.sent_away.add(pod.metadata.uid)
+            await evict(self._site.client, namespace=pod.namespace, name=pod.name, uid=pod.metadata.uid)
 
     async def let_leavers_go(self, probability: float = 0.7) -> None:
         for pod in await self._world.find_pods():
             if pod.is_terminating and self._chance.random() < probability:
                 await self._world.delete_pod(pod)
 
+    async def make_anew(self, probability: float = 0.5) -> None:
+        """Let owners make anew what is gone, under its name or another."""
+        there = {pod.metadata.uid for pod in await self._world.find_pods()}
+        for uid in [uid for uid in self._wanted if uid not in there]:
+            if self._chance.random() < probability:
+                request = self._wanted.pop(uid)
+                with suppress(ApiError):
+                    await self.submit(**request | {"name": self._chance.choice((request["name"], self._name()))})
+
+    async def replace_leavers(self) -> None:
+        """Let kubelets, owners and kube-scheduler do their work at once: who leaves runs again where there is room."""
+        await self.let_leavers_go(1.0)
+        await self.make_anew(1.0)
+        for pod in await self._world.find_pods(bound=False):
+            if pod.metadata.uid in self._wanted and self._chance.random() < 0.5:
+                await self.try_pod(pod, *NAMES)
+        await asyncio.sleep(0.005)
+        await self.serve(1.0)
+        await self.start(1.0)
+
+    async def start(self, probability: float = 0.7) -> None:
+        """Let kubelets start pods that were served."""
+        for pod in await self._world.find_pods(bound=True):
+            is_served = pod.annotations.get(PHASE) == "success" and pod.status.phase not in STARTED
+            if is_served and not pod.is_terminating and self._chance.random() < probability:
+                status = {"phase": "Running", "startTime": "2026-11-21T12:00:00Z"}
+                await self._world.change_pod(pod, {"status": status}, subresource="status")
+
     async def tell_phase(self) -> None:
         if pods := await self._world.find_pods(bound=True):
             status = {"phase": self._chance.choice(("Running", "Running", "Running", "Succeeded", "Failed"))}
             if self._chance.random() < 0.8:
                 status["startTime"] = "2026-11-21T12:00:00Z"
-            await self._site.change_pod(self._chance.choice(pods).name, {"status": status}, subresource="status")
+            await self._world.change_pod(self._chance.choice(pods), {"status": status}, subresource="status")
 
     async def serve(self, probability: float = 0.7) -> None:
         """Let device plugins hand out what stands on pods."""
@@ -112,7 +156,7 @@ class PodDeeds:
             if pod.annotations.get(PHASE) == "allocating" and self._chance.random() < probability:
                 served = {key: ";" for key in keys if key in pod.annotations}
                 phase = {PHASE: self._chance.choice(("success", "success", "failed"))}
-                await self._site.change_pod(pod.name, {"metadata": {"annotations": served | phase}})
+                await self._world.change_pod(pod, {"metadata": {"annotations": served | phase}})
                 await self._world.annotate_node(pod.spec.node_name, {LOCK: None})
 
     async def schedule(self) -> None:
@@ -120,11 +164,12 @@ class PodDeeds:
         for pod in self._chance.sample(waiting, min(3, len(waiting))):
             await self.try_pod(pod, *self._chance.sample(NAMES, self._chance.randint(1, 3)))
 
-    async def try_pod(self, pod: HostPod, *names: str) -> None:
+    async def try_pod(self, pod: HostPod, *names: str, is_told: bool = False) -> None:
+        """Do what kube-scheduler does; ``is_told``: it surely says so where a pod fits nowhere."""
         reply = await self._site.filter(pod, *names)
         if reply["NodeNames"] and self._chance.random() < 0.8:
             self._world.bind(pod, self._chance.choice(reply["NodeNames"]))
-        elif not reply["NodeNames"] and self._chance.random() < 0.3:
+        elif not reply["NodeNames"] and (is_told or self._chance.random() < 0.3):
             await self._say_refused(pod, "0/3 nodes are available: 3 CardInsufficientMemory.")
 
     async def schedule_group(self) -> None:
@@ -141,7 +186,7 @@ class PodDeeds:
     async def _say_refused(self, pod: HostPod, words: str) -> None:
         """Write what kube-scheduler writes on a pod that it does not place."""
         said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": words}
-        await self._site.change_pod(pod.name, {"status": {"conditions": [said]}}, subresource="status")
+        await self._world.change_pod(pod, {"status": {"conditions": [said]}}, subresource="status")
 
     async def preempt_for_cpu(self) -> None:
         """Ask as kube-scheduler does before it evicts pods of lower priority for CPU, and evict them mostly."""
@@ -158,9 +203,10 @@ class PodDeeds:
             node = self._chance.choice(sorted(answer))
             self._world.preempting.add(pod.metadata.uid)
             status = {"nominatedNodeName": node}
-            await self._site.change_pod(pod.name, {"status": status}, subresource="status")
+            await self._world.change_pod(pod, {"status": status}, subresource="status")
             for one in bound:
                 if one.metadata.uid in answer[node]:
+                    self._world.sent_away.add(one.metadata.uid)
                     await self._world.delete_pod(one, None)
 
     async def bind_by_another(self) -> None:
@@ -170,7 +216,9 @@ class PodDeeds:
             node = self._chance.choice(NAMES)
             unreadable = {VGPU_NODE: node, ALLOCATED: "GPU,x"}
             given = self._chance.choice((share_of(node), share_of("n2"), {}, unreadable, {VGPU_NODE: node}))
-            await self._site.bind_by_another(self._chance.choice(free), node, given)
+            pod = self._chance.choice(free)
+            self._world.bound_by_others.add(pod.metadata.uid)
+            await self._site.bind_by_another(pod, node, given)
 
     async def annotate_pod(self) -> None:
         if pods := await self._world.find_pods():
@@ -178,12 +226,14 @@ class PodDeeds:
                 "annotations": {"a": str(self._chance.random())},
                 "labels": {"l": str(self._chance.randint(0, 9))},
             }
-            await self._site.change_pod(self._chance.choice(pods).name, {"metadata": metadata})
+            await self._world.change_pod(self._chance.choice(pods), {"metadata": metadata})
 
     async def settle(self) -> None:
         """Do once what kubelets and kube-scheduler do where nothing fails: who was refused last is not tried."""
         await self.let_leavers_go(1.0)
+        await self.make_anew(1.0)
         await self.serve(1.0)
+        await self.start(1.0)
         for pod in await self._world.find_pods(bound=False):
             if not pod.own_group and pod.metadata.uid not in self._world.state.waiting.unschedulable:
                 try:

@@ -4,23 +4,27 @@ What a process knows at the end must be what one knows that has only seen the en
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from random import Random
 from typing import Any
 
-from local.scheduler.clock import let_answers_arrive, poll_answer
+from local.scheduler.clock import POLL_S, let_answers_arrive, poll_answer
 from local.scheduler.site import Site
+from local.scheduler.storms.accounts import Accounts
 from local.scheduler.storms.judge import Judge
+from local.scheduler.storms.moves import MoveDeeds
 from local.scheduler.storms.network import NetworkDeeds
 from local.scheduler.storms.nodes import NodeDeeds
 from local.scheduler.storms.pods import OTHER_LIMITS, PodDeeds
 from local.scheduler.storms.voices import Voices
-from local.scheduler.storms.world import NAMES, Deed, World
+from local.scheduler.storms.world import NAMES, NAMESPACES, Deed, World
 
-from gpuloom.kube import HOST_PODS, NODES, ApiError
+from gpuloom.cli.asking.namespaces import NAMESPACES as ALL_NAMESPACES
+from gpuloom.kube import HOST_PODS, NODES, AlreadyExistsError, ApiError
 from gpuloom.scheduler import SchedulerProcess, SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
+from gpuloom.wire.keys import NODE_MOVING
 from gpuloom.wire.objects import Pod
 
 ROUNDS = 40
@@ -36,9 +40,10 @@ class Storm:
     def __init__(self, site: Site, chance: Random, settings: SchedulerSettings) -> None:
         self.wrong: list[str] = []
         self._site, self._world = site, World(site, chance, settings)
-        self._pods = PodDeeds(self._world)
+        self._pods, self._nodes = PodDeeds(self._world), NodeDeeds(self._world)
         while_listed = (self._pods.create_pod, self._pods.schedule, self._pods.delete_pod)
-        actors = (self._pods, NodeDeeds(self._world), NetworkDeeds(self._world, while_listed), self)
+        self._moves = MoveDeeds(self._world, self._pods, self._nodes)
+        actors = (self._pods, self._nodes, self._moves, NetworkDeeds(self._world, while_listed), self)
         self._deeds = {deed: weight for one in actors for deed, weight in one.deeds.items()}
 
     @property
@@ -52,6 +57,13 @@ class Storm:
     @property
     def _state(self) -> SchedulerState:
         return self._site.process.state
+
+    async def begin(self) -> None:
+        """Make the namespaces, and start the process."""
+        for name in NAMESPACES:
+            with suppress(AlreadyExistsError):
+                await self._site.client.create(ALL_NAMESPACES, {"metadata": {"name": name}})
+        await self.start()
 
     async def start(self) -> None:
         """Start a process, in the place of one that runs."""
@@ -91,13 +103,34 @@ class Storm:
         if waiting:
             self.wrong += self._voices.find_contradictions(self._world.chance.choice(waiting))
 
+    @property
+    def drained(self) -> int:
+        """How many cards were drained to the end."""
+        return self._nodes.drained
+
     async def calm_down(self) -> None:
-        """End all faults, put every node in order, and wait until the process knows all there is."""
+        """End all faults, put every node in order, and wait until the process knows all there is.
+
+        Cards are given back, and nobody is moved any more but in a plan that is under way.
+        """
         self._site.server.faults.clear()
         await self._world.lead()
         for name in NAMES:
             await self._world.put_in_order(name)
+        while not all(errand.done() for errand in self._world.errands):
+            await self._pods.let_leavers_go(1.0)
+            await self._site.clock.advance(0.1)
+            await asyncio.sleep(POLL_S)
+        self.wrong += [
+            f"{errand} ended so" for errand in self._world.errands if not errand.cancelled() and errand.exception()
+        ]
+        if self._world.settings.defragmentation == "on":
+            await self._moves.want_whole_card()
+            await poll_answer(self._has_ended_moves)
+        await self._nodes.forbid_moves()
+        await self._nodes.give_all_cards_back()
         await self._wait_until_seen()
+        await poll_answer(self._has_ended_moves)
         for _ in range(ROUNDS):
             if await self._settle():
                 return
@@ -105,6 +138,11 @@ class Storm:
         self.wrong.append(
             f"never settled: {list(self._state.nominations)} {of_others}, {self._state.shown.terminating} end"
         )
+
+    async def _has_ended_moves(self) -> bool:
+        """Go on; tell whether no card is closed for moves any more."""
+        await self._settle()
+        return not any(NODE_MOVING in node.annotations for node in self._state.shown.nodes.values())
 
     async def _settle(self) -> bool:
         """Go on without faults; tell whether nothing is under way any more."""
@@ -145,15 +183,19 @@ class Storm:
     async def probe(self) -> dict[str, object]:
         """Return what pods would be answered that nobody knows."""
         found = {}
-        for limits in (*OTHER_LIMITS, *AMOUNTS):
-            found[str(limits)] = await self._probe(limits)
+        for namespace, limits in ((one, limits) for one in NAMESPACES for limits in (*OTHER_LIMITS, *AMOUNTS)):
+            found[f"{namespace} {limits}"] = await self._probe(namespace, limits)
             # It is given back.
-            await self._probe({"nvidia.com/gpu": "100"})
+            await self._probe(namespace, {"nvidia.com/gpu": "100"})
         return found
 
-    async def _probe(self, limits: Mapping[str, str]) -> Any:
+    async def find_accounts_wrong(self, logs: Sequence[Mapping[str, Any]]) -> list[str]:
+        """Return what does not add up at the end, what is left that nobody needs, and who left without a reason."""
+        return [line async for line in Accounts(self._world).find_wrong(logs)]
+
+    async def _probe(self, namespace: str, limits: Mapping[str, str]) -> Any:
         spec = {"containers": [{"name": "c", "resources": {"limits": limits}}]}
-        pod = {"metadata": {"name": "probe", "namespace": "default", "uid": "probe"}, "spec": spec}
+        pod = {"metadata": {"name": "probe", "namespace": namespace, "uid": "probe"}, "spec": spec}
         return await self._site.call("filter", {"Pod": pod, "Nodes": None, "NodeNames": NAMES})
 
     async def _wait_until_seen(self) -> None:

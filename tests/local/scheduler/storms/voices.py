@@ -105,6 +105,6 @@ async def see_all(site: Site) -> None:
         for view in (*LISTS, *(f"nodes/{name}" for name in NAMES)):
             await pages.see(f"/{view}")
         for pod in list(site.process.state.shown.pods.values()):
-            status, told = await pages.get(f"/explain/default/{pod.name}")
+            status, told = await pages.get(f"/explain/{pod.namespace}/{pod.name}")
             # It may be gone by now.
             assert status in {200, 404}, told

@@ -24,6 +24,7 @@ from gpuloom.wire.register import encode_register
 
 Deed = Callable[[], Awaitable[None]]
 NAMES = ("n1", "n2", "n3")
+NAMESPACES = ("default", "team-a", "team-b")
 OTHERS = ("DCU", "Ascend910B4", "Acme")
 """Vendors besides NVIDIA: one that shares cards likewise, one that divides them by templates, one of the user's own."""
 SERVES = "gpuloom.io/serves"
@@ -39,28 +40,53 @@ class World:
     """One cluster.
 
     binds       the calls of Bind that were begun
+    errands     what people do that takes a while
     leader      who holds the lease, where leaders are elected
     preempting  UIDs of pods for which kube-scheduler evicts others
+    created     by UID the full names of all pods
+    owned       UIDs of those that have an owner
+    sent_away   UIDs of those that people and kube-scheduler wanted to go
+    bound_by_others  UIDs of those that another scheduler has bound
     """
 
     site: Site
     chance: Random
     settings: SchedulerSettings
     binds: list["asyncio.Task[None]"] = field(default_factory=list)
+    errands: list["asyncio.Task[None]"] = field(default_factory=list)
     leader: str = "here_1"
     preempting: set[str] = field(default_factory=set)
+    created: dict[str, str] = field(default_factory=dict)
+    owned: set[str] = field(default_factory=set)
+    sent_away: set[str] = field(default_factory=set)
+    bound_by_others: set[str] = field(default_factory=set)
     _plugins: int = 0
 
     @property
     def state(self) -> SchedulerState:
         return self.site.process.state
 
+    def choose_namespace(self) -> str:
+        return self.chance.choice((*NAMESPACES, "default"))
+
     async def find_pods(self, *, bound: bool | None = None) -> list[HostPod]:
-        # Of a namespace: faults concern the lists of all that the process reads.
-        pods, _ = await self.site.client.list_all(HOST_PODS, namespace="default")
+        # One namespace after the other: faults concern the lists of all that the process reads.
+        lists = [await self.site.client.list_all(HOST_PODS, namespace=namespace) for namespace in NAMESPACES]
+        pods = [pod for found, _ in lists for pod in found]
         return [
             pod for pod in pods if pod.name.startswith("p-") and (bound is None or bool(pod.spec.node_name) is bound)
         ]
+
+    async def submit(self, name: str, **request: Any) -> str:
+        """Create a pod; return its UID."""
+        pod = await self.site.submit(name, seen=False, **request)
+        self.created[pod.metadata.uid] = pod.full_name
+        if request.get("owner"):
+            self.owned.add(pod.metadata.uid)
+        return pod.metadata.uid
+
+    async def change_pod(self, pod: HostPod, body: Any, *, subresource: str = "") -> None:
+        await self.site.client.patch(PODS, pod.name, body, namespace=pod.namespace, subresource=subresource)
 
     async def renew_lease(self) -> None:
         """Let whoever leads say so, where leaders are elected."""
@@ -92,7 +118,7 @@ class World:
         self.binds.append(asyncio.create_task(call()))
 
     async def delete_pod(self, pod: HostPod, grace_period_s: int | None = 0) -> None:
-        await self.site.client.delete(PODS, pod.name, namespace="default", grace_period_s=grace_period_s)
+        await self.site.client.delete(PODS, pod.name, namespace=pod.namespace, grace_period_s=grace_period_s)
 
     async def annotate_node(self, name: str, annotations: Mapping[str, str | None]) -> None:
         await self.site.client.patch(NODES, name, {"metadata": {"annotations": dict(annotations)}})
