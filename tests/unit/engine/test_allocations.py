@@ -11,7 +11,7 @@ from gpuloom.engine.state.allocations import read_shares
 from gpuloom.model.share import PodShares, Share
 from gpuloom.vendors.catalog import load_default_profiles, make_catalog
 from gpuloom.wire.errors import WireError
-from gpuloom.wire.objects import Container, ObjectMeta, Pod, PodSpec
+from gpuloom.wire.objects import ObjectMeta, Pod
 from gpuloom.wire.shares import encode_shares
 
 CATALOG = make_catalog(load_default_profiles())
@@ -31,14 +31,6 @@ def test_a_pod_without_annotations_has_no_vendor() -> None:
 
 def test_an_absent_key_is_an_absent_vendor() -> None:
     assert read({"NVIDIA": "GPU-a,NVIDIA,20000,30:;"}) == {"NVIDIA": ((SHARE,), ())}
-
-
-@pytest.mark.parametrize("text", ["GPU-a,NVIDIA,20000,30:;", ";GPU-a,NVIDIA,20000,30:;", ";;GPU-a,NVIDIA,20000,30:;"])
-def test_a_list_without_places_for_the_first_containers_is_for_the_last_ones(text: str) -> None:
-    """wire protocol 3.2: HAMi up to 2.8 has none for init containers, and some versions lose those without cards."""
-    spec = PodSpec(init_containers=[Container("i")], containers=[Container("a"), Container("b")])
-    pod = Pod(metadata=ObjectMeta(name="p", annotations={KEYS["NVIDIA"]: text}), spec=spec)
-    assert read_shares(pod, CATALOG) == {"NVIDIA": ((), (), (SHARE,), ())}
 
 
 def test_one_broken_list_makes_the_whole_pod_undecodable() -> None:

@@ -8,6 +8,7 @@ from builders import card, pod
 
 from gpuloom.engine.state.card_table import CardTable, NodeCards
 from gpuloom.engine.state.nominations import Nomination
+from gpuloom.engine.state.usage import collapse
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.leadership.gate import LeadershipGate
 from gpuloom.scheduler.leadership.rivals import RivalLeases
@@ -17,7 +18,7 @@ from gpuloom.scheduler.pods.mistyped import MOST_KEPT
 from gpuloom.scheduler.preemption.promised import BELIEVED_S, CHOOSES_WITHIN_S
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
-from gpuloom.wire.objects import Pod
+from gpuloom.wire.objects import Container, Pod, PodSpec
 
 SHARE = "GPU-0,NVIDIA,3000,0:;"
 
@@ -62,6 +63,20 @@ def test_a_bound_pod_is_reserved_for_with_its_priority_and_start(state: Schedule
     held = state.cluster.ledger.find("a")
     assert held is not None
     assert (held.priority, held.started_at) == (1000, 60)
+
+
+@pytest.mark.parametrize("kind", [PodHandler, PodHandlerByAnnotation])
+def test_a_list_without_a_place_for_the_init_container_is_that_of_the_regular_ones(
+    state: SchedulerState, kind: type[PodHandler]
+) -> None:
+    """HAMi up to 2.8 (wire protocol 3.2); counted as HAMi 2.10 does, the first share is an init container's."""
+    spec = PodSpec(node_name="n1", init_containers=[Container("i")], containers=[Container("a"), Container("b")])
+    pod = bound_pod("a", annotations={"hami.io/vgpu-node": "n1", "hami.io/vgpu-devices-allocated": SHARE * 2})
+    kind(state, lambda: 0.0).apply(msgspec.structs.replace(pod, spec=spec))
+    held = state.cluster.ledger.find("a")
+    assert held is not None
+    counted = collapse(held.shares["NVIDIA"], held.phases)["GPU-0"].memory_mib
+    assert counted == (6000 if kind is PodHandler else 3000)
 
 
 def test_a_listed_pod_counts_before_the_list_is_complete(state: SchedulerState, handler: PodHandler) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from gpuloom.engine.request.demand import read_container_types, read_tenancy
 from gpuloom.engine.state.ledger import NOBODY_ELSE, NOTHING_ELSE, Reservation, ReservationStatus
 from gpuloom.model.mig import MigAllocation
-from gpuloom.model.share import NO_TENANCY, ContainerShares, PodShares, Tenancy, in_places
+from gpuloom.model.share import NO_TENANCY, ContainerShares, PodShares, Tenancy
 from gpuloom.vendors.catalog import Catalog
 from gpuloom.vendors.hooks import RECALL
 from gpuloom.vendors.profile import Profile
@@ -36,7 +36,7 @@ def read_shares_of(pod: Pod, profile: Profile) -> tuple[ContainerShares, ...]:
 
     Raises WireError when that cannot be read.
     """
-    found = in_places(decode_shares(pod.annotations[profile.write.allocated]), len(pod.all_containers))
+    found = decode_shares(pod.annotations[profile.write.allocated])
     if recall := RECALL.get(profile.write.recall):
         return recall(found, tuple(container.name for container in pod.all_containers), pod.annotations)
     return found

@@ -5,6 +5,7 @@ Only for clusters where nobody else may write that annotation: whoever can, hold
 
 from gpuloom.engine.request.demand import init_is_over
 from gpuloom.engine.state.ledger import ReservationStatus
+from gpuloom.model.share import ContainerShares
 from gpuloom.scheduler.pods.handler import PodHandler
 from gpuloom.wire.keys import VGPU_NODE
 from gpuloom.wire.objects import Pod
@@ -26,6 +27,11 @@ class PodHandlerByAnnotation(PodHandler):
                 self._state.cluster.end_init(pod.metadata.uid)
         else:
             self.apply(pod)
+
+    def _place(self, pod: Pod, given: tuple[ContainerShares, ...]) -> tuple[ContainerShares, ...]:
+        """Return a list as it was read: HAMi counts places from the first container."""
+        del pod
+        return given
 
     def apply(self, pod: Pod) -> None:
         """Take a pod as it is now."""

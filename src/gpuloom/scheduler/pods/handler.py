@@ -13,7 +13,7 @@ from gpuloom.engine.state.allocations import read_decided_at, read_instances, re
 from gpuloom.engine.state.holdings import Holdings, Unread, read_holdings
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.kube import Unreadable
-from gpuloom.model.share import compact_shares, without_end
+from gpuloom.model.share import ContainerShares, compact_shares, in_places, without_end
 from gpuloom.scheduler.pods.foreign import ForeignPods
 from gpuloom.scheduler.pods.trim import PodTrimmer
 from gpuloom.scheduler.pods.unreadable import UnreadablePods
@@ -216,7 +216,7 @@ class PodHandler:
         holdings = self._read_holdings(pod, node)
         if not holdings.counts:
             return None, holdings.unread
-        shares = {vendor: without_end(containers) for vendor, containers in holdings.shares.items()}
+        shares = {vendor: without_end(self._place(pod, given)) for vendor, given in holdings.shares.items()}
         catalog = self._state.settings.catalog
         reservation = reserve(
             pod,
@@ -229,6 +229,10 @@ class PodHandler:
             instances=read_instances(pod, catalog),
         )
         return reservation, holdings.unread
+
+    def _place(self, pod: Pod, given: tuple[ContainerShares, ...]) -> tuple[ContainerShares, ...]:
+        """Return a list as it was read with a place for each container."""
+        return in_places(given, len(pod.all_containers))
 
     def _read_holdings(self, pod: Pod, node: str) -> Holdings:
         """Read what a pod was given; as in HAMi nothing of it where anything of it cannot be read, if so set."""
