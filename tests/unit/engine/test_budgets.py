@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from gpuloom.engine.state.budgets import MOST_CONDITIONS, MOST_IN_NAMESPACE, Budgets
+from gpuloom.engine.state.budgets import MOST_CONDITIONS, MOST_IN_NAMESPACE, Budgets, is_asked
 from gpuloom.wire.budgets import DisruptionBudget
 
 WEB = {"app": "web", "tier": "front"}
@@ -60,6 +60,48 @@ def test_a_pod_that_is_evicted_already_is_not_counted_again() -> None:
 
 def test_a_pod_may_have_several_budgets_in_order_of_their_names() -> None:
     assert protecting(budget("b", {}), budget("a", {})) == ("ns/a", "ns/b")
+
+
+def test_a_budget_that_goes_leaves_the_others_of_its_namespace() -> None:
+    book = Budgets()
+    for name in ("a", "b"):
+        book.apply(budget(name, {}))
+    book.delete("ns", "a")
+    assert (book.protecting("ns", "p", WEB), book.allowed) == (("ns/b",), {"ns/b": 1})
+
+
+def test_a_budget_that_cannot_be_read_any_more_lets_none_go() -> None:
+    book = Budgets()
+    for unreadable in (
+        lambda: book.apply(budget(selector=expression("Near"), allowed=5)),
+        lambda: book.apply_unreadable("ns", "web"),
+    ):
+        book.apply(budget(selector={}, allowed=5))
+        unreadable()
+        assert (book.protecting("ns", "p", WEB), book.allowed) == (("ns/web",), {})
+
+
+def test_a_budget_that_was_one_too_many_counts_as_it_says_when_another_compares_less() -> None:
+    book = Budgets()
+    book.apply(budget("large", expression("In", *map(str, range(MOST_CONDITIONS - 1)))))
+    book.apply(budget("small", {"matchLabels": {"app": "db"}}))
+    assert book.protecting("ns", "p", WEB) == ("ns/small",)
+    book.apply(budget("large", {"matchLabels": {"app": "db"}}))
+    assert book.protecting("ns", "p", WEB) == ()
+
+
+@pytest.mark.parametrize(
+    ("selector", "asked"),
+    [
+        (None, True),
+        ({"matchLabels": {"app": "web"}}, True),
+        (expression("Near"), False),
+        (expression("In", *map(str, range(MOST_CONDITIONS))), False),
+    ],
+    ids=["none", "of labels", "of an unknown operator", "too long"],
+)
+def test_a_budget_is_asked_that_can_be_read_and_compared(selector: object, *, asked: bool) -> None:
+    assert is_asked(budget(selector=selector)) is asked
 
 
 def test_what_cannot_be_read_protects_all_and_lets_none_go() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from math import inf
 from random import Random
 
 import msgspec
@@ -158,6 +159,32 @@ def test_of_two_nominated_for_one_card_the_more_important_or_older_gets_it() -> 
     assert not c.scheduler.would_fit(younger)
     assert c.decide("younger", 12, 10).node is None
     assert c.decide("older", 12, 10).node == "a"
+
+
+def nominated(*given: tuple[str, str, int, int]) -> Nominations:
+    """Pods with their node, priority, and since when."""
+    found = Nominations()
+    for uid, node, priority, since in given:
+        found.put(Nomination(uid, "ns", uid, node, priority, {}, since))
+    return found
+
+
+def test_the_most_important_and_of_equal_ones_the_oldest_get_their_room_first() -> None:
+    found = nominated(("young", "n1", 5, 9), ("old", "n1", 5, 1), ("top", "n1", 7, 9), ("low", "n1", 1, 0))
+    assert [one.uid for one in found] == ["top", "old", "young", "low"]
+    found.take("old")
+    assert [one.uid for one in found] == ["top", "young", "low"]
+
+
+def test_a_nominated_pod_gives_way_to_later_ones_of_its_priority_on_other_nodes_alone() -> None:
+    found = nominated(("own", "n1", 5, 1), ("same", "n1", 5, 2), ("other", "n2", 5, 2), ("low", "n2", 4, 0))
+    assert [one.uid for one in found.that_bind("own", 5)] == ["other"]
+
+
+@pytest.mark.parametrize(("most", "least"), [(1, 6), (2, 4), (3, 2), (4, -inf)])
+def test_how_important_a_pod_must_be_to_have_fewer_before_it(most: int, least: float) -> None:
+    found = nominated(("a", "n1", 5, 0), ("b", "n2", 3, 0), ("c", "n3", 1, 0))
+    assert found.least_with_fewer(most) == least
 
 
 def test_a_nomination_for_a_node_that_is_gone_keeps_nobody_away() -> None:
