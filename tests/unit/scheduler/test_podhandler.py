@@ -75,7 +75,7 @@ def test_a_list_without_a_place_for_the_init_container_is_that_of_the_regular_on
     kind(state, lambda: 0.0).apply(msgspec.structs.replace(pod, spec=spec))
     held = state.cluster.ledger.find("a")
     assert held is not None
-    counted = collapse(held.shares["NVIDIA"], held.phases)["GPU-0"].memory_mib
+    counted = collapse(held.shares["NVIDIA"], held.container_types)["GPU-0"].memory_mib
     assert counted == (6000 if kind is PodHandler else 3000)
 
 
