@@ -100,8 +100,14 @@ class Accounts:
     async def _find_unexplained(
         self, pods: Mapping[str, HostPod], logs: Sequence[Mapping[str, Any]]
     ) -> AsyncIterator[str]:
-        """Give the pods that left though nobody but the process can have wanted it, and it has not said why."""
+        """Give the pods that left though nobody but the process can have wanted it, and it has not said why.
+
+        One that is killed says nothing any more; nor does one that gets no answer to an eviction and then has no more
+        use for it, but that it got none is in its log.
+        """
         gone = self.world.created.keys() - pods.keys() - self.world.sent_away
+        unanswered = {one["pod"] for one in logs if one["event"] == "pod not evicted"}
+        gone -= {uid for uid in gone if self.world.kills or self.world.created[uid] in unanswered}
         told = set[str]()
         for namespace in NAMESPACES:
             events, _ = await self.world.site.client.list_all(EVENTS, namespace=namespace)
@@ -115,7 +121,7 @@ class Accounts:
             name = self.world.created[uid]
             logged[name] -= 1
             if logged[name] < 0 or not any(one["event"] in UNWRITTEN for one in logs):
-                yield f"{name} {uid} left, and nobody says why: {logged[name]}"
+                yield f"{name} {uid} left, and nobody says why: {[one for one in logs if one.get('pod') == name]}"
 
 
 def _find_smallest(quotas: Sequence[ResourceQuota]) -> dict[str, int]:

@@ -91,6 +91,7 @@ class Storm:
                 await deed()
 
     async def kill(self) -> None:
+        self._world.kills += 1
         await self.start()
 
     async def ask_people(self) -> None:
