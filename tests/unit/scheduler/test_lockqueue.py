@@ -97,8 +97,8 @@ def test_a_lock_is_ours_only_with_the_value_and_for_the_pod_that_we_wrote() -> N
 
 def test_a_queue_is_idle_only_while_nobody_waits_and_nobody_has_the_lock() -> None:
     queue = LockQueue()
-    assert queue.is_idle
+    found = [queue.is_idle]
     with queue.line_up(TICKET):
-        assert not queue.is_idle
+        found.append(queue.is_idle)
         queue.holder = TICKET
-    assert not queue.is_idle
+    assert [*found, queue.is_idle] == [True, False, False]
