@@ -15,7 +15,7 @@ from gpuloom.engine.filtering.rule_table import select_rules
 from gpuloom.engine.request.demand import read_demands
 from gpuloom.engine.request.options import Options
 from gpuloom.engine.state.card_table import NodeCards
-from gpuloom.engine.state.closings import EVERY_CARD, Closing
+from gpuloom.engine.state.closings import EVERY_CARD, Closing, Closings
 from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.steps import run_to_end
 from gpuloom.vendors.catalog import Catalog, default_profiles, load_default_profiles, load_shipped
@@ -170,3 +170,10 @@ def test_every_vendors_cards_can_be_closed(profile: Profile) -> None:
     names = select_rules(profile.fit.checks).names
     assert names[-1] == "unaccounted"
     assert "cordon" in names
+
+
+def test_what_a_holder_closes_on_another_node_supersedes_what_it_closed() -> None:
+    closings = Closings()
+    for node in ("n1", "n2"):
+        closings.put(Closing("u", "ns", "p", node, "why"))
+    assert (closings.on_node("n1"), len(closings.on_node("n2"))) == ((), 1)

@@ -209,6 +209,7 @@ AN_INSTANCE = (MigAllocation(0, 0, "GPU-0", "1g.5gb", MigPlacement(0, 1)),)
         ([(Share("GPU-1", "NVIDIA", 5120, 14),), (Share("GPU-0[0-0]", "NVIDIA", 5120, 14),)], ()),
         ([(Share("GPU-0", "NVIDIA", 5120, 14),)], AN_INSTANCE),
         ([(Share("GPU-0", "NVIDIA", 5120, 14),), ()], AN_INSTANCE),
+        ([()], AN_INSTANCE),
     ],
 )
 def test_a_card_that_is_not_divided_is_not_used_while_a_pod_holds_a_part_of_it(
@@ -232,6 +233,55 @@ def test_only_the_instance_that_an_ended_init_container_held_is_free_again(
     engine.cluster.end_init("x")
     placed = [engine.place(pod(name=name, gpu=1, gpumem=20000)) for name in ("next", "last")]
     assert [card_ids for one in placed if one.node for card_ids in cards_of(one)] == free
+
+
+@pytest.mark.parametrize("part", ["[4-0]", "[2-2]", "[2-9]"])
+def test_a_card_of_which_a_pod_holds_a_part_that_it_cannot_have_is_not_used(part: str) -> None:
+    engine = divided()
+    engine.reserve("x", "n1", [(Share(f"GPU-0{part}", "NVIDIA", 5120, 14),)])
+    assert engine.why(pod(gpu=1, gpumem=1)) == "1/1 CardNotHealth"
+
+
+def test_a_card_that_two_pods_hold_divided_in_different_ways_is_not_used() -> None:
+    engine = divided()
+    for way in (0, 1):
+        engine.reserve(f"x{way}", "n1", [(Share(f"GPU-0[{way}-{way}]", "NVIDIA", 5120, 14),)])
+    assert engine.why(pod(gpu=1, gpumem=1)) == "1/1 CardNotHealth"
+
+
+def with_profiles(shares: int, *places_held: int, card_id: str = "GPU-0", of: Pod | None = None) -> Engine:
+    """A card with published profiles, and a pod with some shares of it and instances of one slice at these places."""
+    engine = Engine({"n1": [_in_mode(card("GPU-0", memory_mib=40960, mig_profiles=A100), "mig")]})
+    held = [MigAllocation(at, 0, card_id, "1g.5gb", MigPlacement(start, 1)) for at, start in enumerate(places_held)]
+    engine.reserve("x", "n1", [(Share("GPU-0", "NVIDIA", 5120, 14),)] * shares, instances=tuple(held), of=of)
+    return engine
+
+
+def occupied(engine: Engine) -> int:
+    """Which slices of the card are in use, as bits."""
+    (partition,) = engine.cluster.table.partitions.values()
+    assert isinstance(partition, ProfilePartition)
+    return partition.occupied
+
+
+def test_a_pod_with_more_shares_of_a_divided_card_than_instances_makes_it_unusable() -> None:
+    assert with_profiles(1, 0).decide(pod(gpu=1, gpumem=1)).node == "n1"
+    assert with_profiles(2, 0).why(pod(gpu=1, gpumem=1)) == "1/1 CardNotHealth"
+
+
+def test_instances_beyond_the_shares_of_a_pod_are_in_use_as_well() -> None:
+    assert occupied(with_profiles(1, 0, 2)) == 0b101
+
+
+def test_an_instance_of_a_card_that_the_node_does_not_have_makes_its_divided_cards_unusable() -> None:
+    assert with_profiles(0, 0, card_id="GPU-9").why(pod(gpu=1, gpumem=1)) == "1/1 CardNotHealth"
+
+
+def test_a_listed_instance_is_in_use_when_its_init_container_has_ended_too() -> None:
+    asked = pod(container(gpu=1), init=[container("init", gpu=1)])
+    engine = with_profiles(2, 0, 2, of=asked)
+    engine.cluster.end_init("x")
+    assert (occupied(engine), engine.decide(pod(gpu=1, gpumem=1)).node) == (0b101, "n1")
 
 
 def test_instance_of_a_pod_that_is_gone_is_free_again() -> None:

@@ -65,7 +65,7 @@ def _enter_share(division: Division, uuid: str, items: deque[MigAllocation]) -> 
             division.faulty.add(card)
     elif isinstance(partition, ProfilePartition) and items:
         division.partitions[card] = partition.occupy(items.popleft().placement)
-    elif partition is not None or uuid != card or items:
+    elif partition is not None or uuid != card:
         division.faulty.add(card)
 
 
