@@ -50,10 +50,7 @@ class Cluster:
 
     def serve(self, name: str, release: str) -> None:
         """Run a new pod on a share of a card, when the webhook of a release answers."""
-        self.api.wait_for(
-            f"/apis/apps/v1/namespaces/kube-system/deployments/{release}-scheduler",
-            lambda found: found["status"].get("readyReplicas") == found["spec"]["replicas"],
-        )
+        self.wait_until_ready(release)
         wait_until_cards_are_offered(self.running, shares=SHARES, webhook=f"{release}-webhook")
         self.api.create(PODS, make_pod(name, limits=LIMITS))
         self._pods[name] = self.api.wait_for(f"{PODS}/{name}", lambda pod: pod["status"]["phase"] == "Running")
@@ -71,7 +68,14 @@ class Cluster:
         told = (self.api.get(f"{SYSTEM_PODS}/http:{name}:9395/proxy/metrics") for name in ours)
         return sorted(int(float(re.findall(r"^gpuloom_in_charge (\S+)$", text, re.MULTILINE)[0])) for text in told)
 
+    def wait_until_ready(self, release: str) -> None:
+        self.api.wait_for(
+            f"/apis/apps/v1/namespaces/kube-system/deployments/{release}-scheduler",
+            lambda found: found["status"].get("readyReplicas") == found["spec"]["replicas"],
+        )
+
     def wait_until_in_charge(self, release: str) -> None:
+        self.wait_until_ready(release)
         self.api.wait_for(SYSTEM_PODS, lambda _: 1 in self.in_charge(release))
 
     def wait_for_plugin(self, release: str) -> None:
