@@ -40,9 +40,10 @@ class PodSizeLimits:
 
         The many labels of a larger one are gone: which budgets protect it, the API server alone knows then.
         """
-        if len(pod.annotations) + len(pod.labels) > MOST_MARKS:
+        annotations = pod.annotations
+        if len(annotations) + len(pod.labels) > MOST_MARKS:
             pod = replace(pod, metadata=self._cut_labels(self._cut_annotations(pod.metadata)))
-        elif sum(map(len, pod.annotations.values())) > LONGEST_TEXTS:
+        elif annotations and sum(map(len, annotations.values())) > LONGEST_TEXTS:
             pod = replace(pod, metadata=self._cut_annotations(pod.metadata))
         if isinstance(pod, HostPod) and (
             count_conditions(pod) > MOST_CONDITIONS or _count_unread(pod) > MOST_CONDITIONS
