@@ -10,6 +10,7 @@ import ssl
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 from aiohttp import web
@@ -58,20 +59,35 @@ class Connections:
 
     async def accept(self, listening: socket.socket, connect: Callable[[], Any]) -> None:
         """Accept connections until cancelled; ``connect`` makes the protocol of each."""
-        loop = asyncio.get_running_loop()
+        loop, arrived = asyncio.get_running_loop(), asyncio.Event()
         while True:
+            loop.add_reader(listening, arrived.set)
             try:
-                accepted, address = await loop.sock_accept(listening)
+                await arrived.wait()
+            finally:
+                loop.remove_reader(listening)
+            arrived.clear()
+            try:
+                # Not by the loop: what it has accepted when this is cancelled would be lost, and stay open.
+                accepted, address = listening.accept()
             except OSError:
                 # The peer is gone already, or this process has no descriptor left until other connections end.
                 await asyncio.sleep(0.05)
                 continue
+            accepted.setblocking(False)
             peer = address[0] if isinstance(address, tuple) else ""
             if self._makes_room(peer):
                 self._take(accepted, Connection(self, connect(), peer))
             else:
                 self.refused += 1
                 accepted.close()
+
+    async def end_opening(self) -> None:
+        """End the connections that are not open yet, of which no server knows."""
+        opening = [one.opening for one in self.open if one.transport is None and one.opening is not None]
+        for one in opening:
+            one.cancel()
+        await asyncio.gather(*opening, return_exceptions=True)
 
     def note(self, transport: asyncio.BaseTransport, connection: "Connection") -> None:
         """Count a connection, known by its transport."""
@@ -105,7 +121,8 @@ class Connections:
         self._by_peer[connection.peer] += 1
         handshake = {"ssl_handshake_timeout": self.limits.header_s} if self._tls else {}
         made = loop.connect_accepted_socket(lambda: connection, accepted, ssl=self._tls, **handshake)
-        connection.opening = asyncio.ensure_future(_open(made, connection, accepted))
+        connection.opening = asyncio.ensure_future(made)
+        connection.opening.add_done_callback(partial(_settle, connection, accepted))
 
     def _makes_room(self, peer: str) -> bool:
         if self._by_peer[peer] >= self.limits.most_of_one:
@@ -122,17 +139,15 @@ class Connections:
         return False
 
 
-async def _open(made: Awaitable[Any], connection: "Connection", accepted: socket.socket) -> None:
-    try:
-        await made
-    except (OSError, ConnectionError, TimeoutError):
-        # A handshake that failed or did not end in time concerns nobody else.
-        connection.connections.forget(connection)
-        accepted.close()
-    except asyncio.CancelledError:
-        connection.connections.forget(connection)
-        accepted.close()
-        raise
+def _settle(connection: "Connection", accepted: socket.socket, opening: "asyncio.Future[Any]") -> None:
+    error = None if opening.cancelled() else opening.exception()
+    if error is None and not opening.cancelled():
+        return
+    connection.connections.forget(connection)
+    accepted.close()
+    # A handshake that failed or did not end in time concerns nobody else.
+    if error is not None and not isinstance(error, (OSError, TimeoutError)):
+        raise error
 
 
 class Connection(asyncio.Protocol):
@@ -141,7 +156,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, connections: Connections, inner: Any, peer: str) -> None:
         self.connections = connections
         self.peer = peer
-        self.opening: asyncio.Future[None] | None = None
+        self.opening: asyncio.Future[Any] | None = None
         self.transport: asyncio.Transport | None = None
         self._inner = inner
         self._loop = asyncio.get_running_loop()

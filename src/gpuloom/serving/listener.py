@@ -66,13 +66,16 @@ async def listen(
         raise RuntimeError("the runner is not set up")
     sockets = _bind(address)
     accepting = asyncio.gather(*(connections.accept(one, connect) for one in sockets))
-    stack.push_async_callback(_stop, accepting, sockets)
+    stack.push_async_callback(_stop, accepting, sockets, connections)
     return Listening(address.url(sockets[0].getsockname()[1], is_tls=tls is not None), connections)
 
 
-async def _stop(accepting: "asyncio.Future[list[None]]", sockets: Iterable[socket.socket]) -> None:
+async def _stop(
+    accepting: "asyncio.Future[list[None]]", sockets: Iterable[socket.socket], connections: Connections
+) -> None:
     accepting.cancel()
     await asyncio.gather(accepting, return_exceptions=True)
+    await connections.end_opening()
     for one in sockets:
         one.close()
 

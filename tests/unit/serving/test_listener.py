@@ -1,6 +1,8 @@
 """Listeners: who may connect, for how long, and what is taken off the line (trust T-09)."""
 
 import asyncio
+import gc
+import socket
 import ssl
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
@@ -237,3 +239,17 @@ async def test_all_interfaces_are_served_on_one_port() -> None:
         listening = await listen(stack, split_address("--bind", ":0"), [web.get("/", answer)], None)
         async with aiohttp.ClientSession() as session, session.get(listening.url) as reply:
             assert await reply.text() == "done"
+
+
+@pytest.mark.parametrize("turns", range(8))
+async def test_a_connection_that_comes_while_its_listener_closes_is_closed(turns: int) -> None:
+    with socket.socket() as client:
+        async with serve(Limits()) as listening:
+            await asyncio.sleep(0)
+            client.connect(("127.0.0.1", int(listening.url.rpartition(":")[2])))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+        gc.collect()
+        client.setblocking(False)
+        with suppress(ConnectionResetError):
+            assert await asyncio.wait_for(asyncio.get_running_loop().sock_recv(client, 1), 5) == b""
