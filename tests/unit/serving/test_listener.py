@@ -1,7 +1,6 @@
 """Listeners: who may connect, for how long, and what is taken off the line (trust T-09)."""
 
 import asyncio
-import gc
 import socket
 import ssl
 from collections.abc import AsyncIterator, Iterable
@@ -249,7 +248,6 @@ async def test_a_connection_that_comes_while_its_listener_closes_is_closed(turns
             client.connect(("127.0.0.1", int(listening.url.rpartition(":")[2])))
             for _ in range(turns):
                 await asyncio.sleep(0)
-        gc.collect()
         client.setblocking(False)
         with suppress(ConnectionResetError):
             assert await asyncio.wait_for(asyncio.get_running_loop().sock_recv(client, 1), 5) == b""
