@@ -71,7 +71,7 @@ def plan_allocation(pod: FullPod, requests: Sequence[Sequence[str]], around: Sur
     text = pod.annotations.get(keys.DEVICES_TO_ALLOCATE, "")
     grants = []
     try:
-        containers = pod.all_containers[places_missing(pod) :]
+        containers = pod.all_containers[_count_missing_places(pod) :]
         for ids in requests:
             position, shares, text = take_next(text)
             if len(shares) != len(ids):
@@ -172,7 +172,7 @@ def _check_given(pod: FullPod, position: int, shares: ContainerShares) -> None:
         )
 
 
-def places_missing(pod: FullPod) -> int:
+def _count_missing_places(pod: FullPod) -> int:
     """Return how many of a pod's first containers have no place in its device lists.
 
     Raises WireError when these cannot be read.
