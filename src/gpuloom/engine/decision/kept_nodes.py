@@ -52,6 +52,7 @@ class KeptNode:
     _copied: dict[str, Reservation] = field(default_factory=dict)
     _left: AbstractSet[str] = frozenset()
     _imagined: list[str] = field(default_factory=list)
+    _unplaced: list[Nomination] = field(default_factory=list)
     _refused: LruCache[DemandClass, Refusal] = field(default_factory=lambda: LruCache(MOST_REMEMBERED))
     _takes_later: LruCache[DemandClass, bool] = field(default_factory=lambda: LruCache(MOST_REMEMBERED))
 
@@ -92,8 +93,19 @@ class KeptNode:
 
     def bring_up(self) -> None:
         """Make it as the node is now."""
-        if not self._has_changed():
-            return
+        for _ in self.bring_up_in_steps():
+            pass
+
+    def bring_up_in_steps(self) -> Iterator[None]:
+        """Do so, and stop after each of a few steps; who asks between two takes those that are left."""
+        if self._has_changed():
+            self._copy()
+            yield
+        while self._unplaced:
+            self._place(self._unplaced.pop(0))
+            yield
+
+    def _copy(self) -> None:
         state, facts = self.live.cluster_state, self._read_facts()
         if facts != self._facts or not state.is_plain(self.node):
             self._fork = self.live.fork((self.node,), [held.uid for held in self.elsewhere])
@@ -106,8 +118,7 @@ class KeptNode:
         self._refused.clear()
         self._takes_later.clear()
         self._imagined.clear()
-        for one in self.nominations:
-            self._place(one)
+        self._unplaced = list(self.nominations)
 
     def _has_changed(self) -> bool:
         outlook = self.live.cluster_state.outlook
@@ -198,6 +209,9 @@ class KeptNodes:
     def _changed(self) -> Iterator[str]:
         """Give the nodes that changed since the last time; the change log has only the last ones."""
         for number, table in enumerate(self.live.cluster_state.tables):
+            # Each call asks, and of most vendors no node ever had a card.
+            if not table.registrations:
+                continue
             log, mark = table.change_log, self._marks.get(number, -1)
             if log.mark != mark:
                 self._marks[number] = log.mark

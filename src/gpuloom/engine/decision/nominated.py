@@ -5,7 +5,7 @@ a node, the node is asked again on a fork in which the nominated pods are placed
 not take a pod anyway says why, whoever waits there.
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
@@ -46,13 +46,17 @@ class NominationScheduler:
 
         Raises what :meth:`PodScheduler.decide_among` raises.
         """
-        own = self.nominations.find(_uid_of(demands))
-        # Mostly it does not take the pod yet: to ask only that is quicker than to decide.
-        if own is not None and names.has(own.node) and self.takes(demands, own.node, priority):
-            decision = self._decide_among(demands, _name([own.node]), priority, most_tries)
-            if decision.node is not None:
-                return decision
-        return self._decide_among(demands, names, priority, most_tries)
+        decision, own = (
+            self._decide_among(demands, names, priority, most_tries),
+            self.nominations.find(_uid_of(demands)),
+        )
+        # Mostly no node takes a nominated pod yet.
+        if decision.node is None or own is None or own.node == decision.node or not names.has(own.node):
+            return decision
+        if not self.takes(demands, own.node, priority):
+            return decision
+        decision.abandon()
+        return self._decide_among(demands, _name([own.node]), priority, most_tries)
 
     def decide_on(self, demands: Demands, node: str, priority: int) -> Decision:
         """Choose cards on a node that somebody else chose; the refusals say why it does not take the pod.
@@ -101,10 +105,17 @@ class NominationScheduler:
         refusing = {node for node in open_to_ask if kept[node].decide(demands, asked).node is None}
         return {node: grade for node, grade in offer.items() if node not in refusing}
 
-    def has_capacity(self, demands: Demands, priority: int) -> bool:
-        """Tell whether any node would do; for a nominated pod, whether its own would, or else any."""
+    def find_capacity(self, demands: Demands, priority: int) -> Generator[None, None, bool]:
+        """Tell whether any node would do, in steps: each node on which others wait is asked in one of its own."""
         if not self.pod_scheduler.has_capacity(demands):
             return False
+        asked = demand_class_of(demands)
+        for node, kept in self._find_kept(demands, priority).items():
+            if self.pod_scheduler.takes(demands, node) and kept.find_refusal(asked) is None:
+                yield from kept.bring_up_in_steps()
+                if kept.decide(demands, asked).node is not None:
+                    return True
+                yield
         if not self._find_kept(demands, priority):
             return True
         names = _name(list(self.pod_scheduler.cluster_state.nodes))
@@ -137,11 +148,23 @@ class NominationScheduler:
 
     def imagine(self, nomination: Nomination) -> Reservation | None:
         """Return what a nominated pod would hold on its node if all had left that are to leave; None without room."""
-        if not self.pod_scheduler.cluster_state.has(nomination.node):
+        kept = self._find_own(nomination)
+        return None if kept is None else kept.imagine(nomination.uid)
+
+    def prepare(self, nomination: Nomination) -> Generator[None, None, None]:
+        """Find out in steps what :meth:`imagine` and all others ask about a pod that was just nominated."""
+        kept = self._find_own(nomination)
+        if kept is not None:
+            yield from kept.bring_up_in_steps()
+
+    def _find_own(self, nomination: Nomination) -> KeptNode | None:
+        """Return the node of a nominated pod with that placed, None where it has no cards any more."""
+        node = nomination.node
+        if not self.pod_scheduler.cluster_state.has(node):
             return None
         others = self.nominations.that_bind(nomination.uid, nomination.priority)
-        there = [*(one for one in others if one.node == nomination.node), nomination]
-        return self.kept.find({nomination.node: there}, nomination.demands)[nomination.node].imagine(nomination.uid)
+        there = [*(one for one in others if one.node == node), nomination]
+        return self.kept.find({node: there}, nomination.demands)[node]
 
     def _decide_among(self, demands: Demands, names: NodeNames, priority: int, most_tries: int | None) -> Decision:
         """Decide, and ask nodes on which others wait whether they take the pod beside those, best first."""

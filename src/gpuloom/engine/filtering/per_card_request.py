@@ -84,7 +84,7 @@ def _add_vendor_columns(
         cards=wanted,
         unsupported=unsupported,
         app_class=tenancy.app_class,
-        policy=table.number(tenancy.policy),
+        policy=table.numbering.number_word(tenancy.policy),
         whole=asked.request.cores == WHOLE_CARD,
     )
     plain = required.cores if not alike else one if one >= 0 else cores

@@ -37,6 +37,17 @@ class CardRows:
         twin.cards = twin._view()
         return twin
 
+    def pick(self, rows: Ints, nodes: Ints) -> "CardRows":
+        """Return rows of their own that are as some of these are now, but are of other nodes."""
+        twin = CardRows()
+        while len(rows) > twin._columns.shape[1]:
+            twin._columns = double(twin._columns)
+        twin._columns[:, : len(rows)] = self._columns[:, rows]
+        twin.uuids = [self.uuids[row] for row in rows.tolist()]
+        twin.cards = twin._view()
+        twin.cards.node[:] = nodes
+        return twin
+
     def claim(self, count: int) -> slice:
         """Return as many rows for a node: those of one that is gone, else new ones at the end."""
         if (free := self._free.get(count)) is not None:

@@ -8,7 +8,7 @@ A node has the same position as long as it is there, and afterwards until some h
 forgotten, and new nodes get their positions. So what has a place for each node is as long as there were nodes at once.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TypeVar
 from weakref import WeakSet
@@ -23,6 +23,7 @@ from gpuloom.engine.state.interner import Interner
 from gpuloom.engine.state.node_batch import NodeBatch, lay_out_one
 from gpuloom.engine.state.node_scalars import NodeScalars
 from gpuloom.engine.state.node_scores import write_scores
+from gpuloom.engine.state.numbering import Numbering
 from gpuloom.engine.state.outlook import Outlook
 from gpuloom.engine.state.partitions import GeometryPartition, Partition
 from gpuloom.engine.state.snapshot import Snapshot
@@ -53,8 +54,6 @@ _MOST_PLAIN = 128
 _MOST_STATES = 512
 """So many states of nodes have a number, 1.3 KB each; pods that come and go leave a few of them again and again."""
 _Integer = TypeVar("_Integer", np.int32, np.int64)
-_Key = TypeVar("_Key")
-_Value = TypeVar("_Value")
 
 Version = tuple[int, int]
 """How often registrations changed, and where the change log ended: whoever remembers something says how old it is."""
@@ -70,32 +69,28 @@ class CardTable:
     starts       first row of each node, ``ends`` one behind its last
     cards        the columns; ``uuids``, card id by row
     cap_cores    whether no card counts as using more cores than it has
-    kinds        model and mode, by the number in the column
+    numbering    what columns say by number
     partitions   state of divided cards, by row
     change_log   which nodes changed
     registrations  counts changes of what nodes registered
-    facts        what nodes say of all their cards together, each once; ``facts_of`` which of them, by position
+    facts_of     the number of what a node says of all its cards together, by position
     peers        tables with cards of other vendors on the same nodes, by name; a node's score is of all of them
     outlook      the pods to come, and the CPU of nodes
     """
 
     def __init__(self, *, cap_cores: bool = False) -> None:
-        self.facts: list[Facts] = [{}]
+        self.numbering = Numbering()
         self.facts_of: Ints = np.zeros(FIRST_CAPACITY, np.int64)
         self.peers: Mapping[str, Sequence[CardTable]] = {}
         self.outlook = Outlook()
         self.cap_cores = cap_cores
-        self._words: dict[str, int] = {"": 0}
-        self._facts_numbers: dict[str, int] = {repr({}): 0}
         self._has_groups = False
         self.names: list[str] = [""]
         self.starts: Ints = np.zeros(FIRST_CAPACITY, np.int64)
         self.ends: Ints = np.zeros(FIRST_CAPACITY, np.int64)
-        self.kinds: list[tuple[str, str]] = []
         self.partitions: dict[int, Partition] = {}
         self.change_log = ChangeLog()
         self.registrations = 0
-        self._kind_numbers: dict[tuple[str, str], int] = {}
         self.positions: dict[str, int] = {}
         self._vacancies = Vacancies()
         self._registered: dict[str, NodeCards] = {}
@@ -106,6 +101,16 @@ class CardTable:
         self._unscored: set[int] = set()
         self._rows = CardRows()
         self.uuids, self.cards = self._rows.uuids, self._rows.cards
+
+    @property
+    def kinds(self) -> list[tuple[str, str]]:
+        """Model and mode, by the number in the column."""
+        return self.numbering.kinds
+
+    @property
+    def facts(self) -> list[Facts]:
+        """What nodes say of all their cards together, each once."""
+        return self.numbering.facts
 
     @property
     def namings(self) -> int:
@@ -230,10 +235,35 @@ class CardTable:
         twin.uuids, twin.cards = twin._rows.uuids, twin._rows.cards
         twin.names, twin.positions, twin._registered = self.names.copy(), self.positions.copy(), self._registered.copy()
         twin.starts, twin.ends, twin.facts_of = self.starts.copy(), self.ends.copy(), self.facts_of.copy()
-        twin.facts, twin._facts_numbers = self.facts.copy(), self._facts_numbers.copy()
-        twin.kinds, twin._kind_numbers, twin._words = self.kinds.copy(), self._kind_numbers.copy(), self._words.copy()
+        twin.numbering = self.numbering.fork()
         twin.partitions, twin._node_scores = self.partitions.copy(), self._node_scores.copy()
         twin.outlook, twin.registrations, twin._has_groups = self.outlook, self.registrations, self._has_groups
+        return twin
+
+    def fork_nodes(self, nodes: Iterable[str]) -> "CardTable":
+        """Return the same of some nodes only, as far as they have cards; it has positions and rows of its own."""
+        twin = CardTable(cap_cores=self.cap_cores)
+        twin.numbering, twin.outlook, twin._has_groups = self.numbering.fork(), self.outlook, self._has_groups
+        there = [node for node in dict.fromkeys(nodes) if node in self.positions]
+        if not there:
+            return twin
+        for node in there:
+            twin.positions[node] = twin._claim_position(node)
+            twin._registered[node] = self._registered[node]
+        twin.registrations = len(there)
+        before = np.array([self.positions[node] for node in there])
+        laid_out, is_own = self.lay_out(before)
+        rows = laid_out[is_own]
+        now, counts = slice(1, len(there) + 1), is_own.sum(axis=1)
+        twin._rows = self._rows.pick(rows, np.repeat(np.arange(1, len(there) + 1), counts))
+        twin.uuids, twin.cards = twin._rows.uuids, twin._rows.cards
+        twin.ends[now] = counts.cumsum()
+        twin.starts[now] = twin.ends[now] - counts
+        twin.facts_of[now], twin._node_scores[now] = self.facts_of[before], self._node_scores[before]
+        twin._unscored = {at for at, position in enumerate(before.tolist(), 1) if position in self._unscored}
+        if self.partitions:
+            old_rows = enumerate(rows.tolist())
+            twin.partitions = {at: self.partitions[row] for at, row in old_rows if row in self.partitions}
         return twin
 
     def snapshot(self) -> "Snapshot":
@@ -252,7 +282,7 @@ class CardTable:
         self._claim_rows(position, len(registered.cards))
         self._registered[node] = registered
         self.positions[node] = position
-        self.facts_of[position] = _number(self.facts, self._facts_numbers, registered.facts, repr(registered.facts))
+        self.facts_of[position] = self.numbering.number_facts(registered.facts)
         self._write_registered(position, registered)
         self._summarize(position)
 
@@ -310,7 +340,11 @@ class CardTable:
             found = tenants.get(card.id, NO_TENANTS)
             self.cards.online[row], self.cards.offline[row] = found.online, found.offline
             expected = pending.get(card.id)
-            self.cards.policy[row] = self.number(card.policy) if expected is None else -self.number(expected) - 1
+            self.cards.policy[row] = (
+                self.numbering.number_word(card.policy)
+                if expected is None
+                else -self.numbering.number_word(expected) - 1
+            )
 
     def _change(self, node: str) -> Iterator[tuple[int, Card]]:
         """Give the rows and cards of a node, to be changed; its score stays the same."""
@@ -326,21 +360,19 @@ class CardTable:
         columns.node[rows], columns.division[rows] = position, UNDIVIDED
         self.uuids[rows] = [card.id for card in registered.cards]
         for row, card in enumerate(registered.cards, rows.start):
-            kind = card.model, card.mode
             columns.numa[row], columns.index[row] = card.numa, card.index
-            columns.kind[row] = _number(self.kinds, self._kind_numbers, kind, kind)
+            columns.kind[row] = self.numbering.number_kind(card.model, card.mode)
             columns.healthy[row] = card.healthy
             columns.count[row], columns.total_cores[row] = card.count, card.cores
             columns.total_memory_mib[row] = card.memory_mib
             if card.group or card.policy:
-                columns.group[row], columns.policy[row] = self.number(card.group), self.number(card.policy)
+                columns.group[row], columns.policy[row] = (
+                    self.numbering.number_word(card.group),
+                    self.numbering.number_word(card.policy),
+                )
                 self._has_groups |= bool(card.group)
             if card.id in registered.cordoned:
                 columns.cordoned[row] = BY_ADMINISTRATOR
-
-    def number(self, word: str) -> int:
-        """Return the number that a group or a policy has in the columns, 0 for none."""
-        return self._words.setdefault(word, len(self._words))
 
     def _claim_position(self, node: str) -> int:
         position = self._vacancies.claim(node, self.names)
@@ -415,11 +447,3 @@ class CardTable:
 
 
 __all__ = ["NEVER", "NO_NODE", "CardTable", "NodeCards", "Version"]
-
-
-def _number(known: list[_Value], numbers: dict[_Key, int], value: _Value, key: _Key) -> int:
-    """Return the place of a value among those that are known, which it joins if it is new."""
-    number = numbers.setdefault(key, len(known))
-    if number == len(known):
-        known.append(value)
-    return number

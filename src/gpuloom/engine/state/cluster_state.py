@@ -38,7 +38,7 @@ class ClusterState(ReservedState):
         # Of no vendor first, then of those with cards there: making the states of all takes longer than forking a node.
         books = self._books.fork(nodes, also)
         fork = ClusterState(_NO_VENDORS, books)
-        fork.catalog, fork.outlook = self.catalog, self.outlook.fork()
+        fork.catalog, fork.outlook = self.catalog, self.outlook.fork(nodes)
         words_of, there = self._words_of, set(self._states)
         if nodes is not None:
             words_of = {node: self._words_of[node] for node in nodes if node in self._words_of}

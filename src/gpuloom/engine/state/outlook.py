@@ -35,10 +35,11 @@ class Outlook:
         """Whether anybody said anything about pods to come or CPU."""
         return bool(self._cpu) or self.mix is not USUAL_MIX
 
-    def fork(self) -> "Outlook":
-        """Return one of its own that is as this one is now."""
+    def fork(self, nodes: Iterable[str] | None = None) -> "Outlook":
+        """Return one of its own that is as this one is now, with the CPU of some nodes, of all if none are named."""
         twin = Outlook(self.mix)
-        twin._cpu = dict(self._cpu)
+        known = self._cpu
+        twin._cpu = dict(known) if nodes is None else {node: known[node] for node in nodes if node in known}
         return twin
 
     def expect(self, mix: PodMix) -> None:

@@ -70,12 +70,12 @@ class QuotaBook:
     """
 
     resources: Mapping[str, Counted]
-    _quotas: dict[str, dict[str, Mapping[str, int]]] = field(default_factory=dict)
+    _quotas: dict[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
     _limits: dict[str, Mapping[str, int]] = field(default_factory=dict)
 
     def fork(self) -> "QuotaBook":
         """Return a book of its own."""
-        return QuotaBook(self.resources, {name: dict(one) for name, one in self._quotas.items()}, dict(self._limits))
+        return QuotaBook(self.resources, dict(self._quotas), dict(self._limits))
 
     def apply(self, quota: ResourceQuota, *, closes: bool = True) -> None:
         """Take a quota as it is now; without ``closes``, what Go has no integer for limit nothing, as in HAMi."""
@@ -101,11 +101,14 @@ class QuotaBook:
 
     def _replace(self, quota: ResourceQuota, limits: Mapping[str, int]) -> None:
         """Let a quota limit this from now on; one that limits nothing is not kept."""
-        namespace, quotas = quota.namespace, self._quotas.setdefault(quota.namespace, {})
+        namespace = quota.namespace
+        # Another mapping: forks have this one.
+        quotas = dict(self._quotas.get(namespace, {}))
         if limits:
             quotas[quota.name] = limits
         else:
             quotas.pop(quota.name, None)
+        self._quotas[namespace] = quotas
         self._limits[namespace] = (
             dict.fromkeys(self.resources, 0) if self.has_too_many(namespace) else _find_smallest(quotas.values())
         )

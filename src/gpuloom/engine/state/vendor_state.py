@@ -106,12 +106,9 @@ class VendorState(ReservedState):
             fork._divided = set(self._divided)
             fork._pending = {node: dict(policies) for node, policies in self._pending.items()}
             return fork
+        fork.table = self.table.fork_nodes(nodes)
         fork._divided = self._divided.intersection(nodes)
-        for node in nodes:
-            if policies := self._pending.get(node):
-                fork._pending[node] = dict(policies)
-            if registered := self.table.registered(node):
-                fork.register(node, registered)
+        fork._pending = {node: dict(self._pending[node]) for node in nodes if node in self._pending}
         return fork
 
     def remembers(self, nodes: Collection[str]) -> bool:

@@ -138,7 +138,7 @@ class PodRequeuer:
         """
         for _ in self.state.pod_scheduler.place_ahead(waiting.demands):
             await time_slice.yield_if_over()
-        if not self.state.decider.has_capacity(waiting.demands, waiting.pod.priority):
+        if not await time_slice.finish(self.state.decider.find_capacity(waiting.demands, waiting.pod.priority)):
             return False
         try:
             fitted = self._read_fitted(waiting.pod)

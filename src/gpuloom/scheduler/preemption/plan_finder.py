@@ -90,6 +90,9 @@ class PlanFinder:
         plan = await self._plan(attempt, undecided, time_slice)
         if plan is None:
             return self._tell_why_none() if undecided.isdisjoint(attempt.names.all()) else DropCause.CHANGED
+        # In steps first: then little is left to be asked in one turn.
+        if (beside := await time_slice.finish(self._find_room_beside(attempt, host_demand))) is not None:
+            return beside
         await time_slice.pause()
         return self._confirm(attempt, plan, host_demand, closed)
 
