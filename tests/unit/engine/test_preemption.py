@@ -9,7 +9,7 @@ import pytest
 from builders import NVIDIA, card, container, pod
 
 from gpuloom.engine.decision.pod_scheduler import PodScheduler
-from gpuloom.engine.planning.preemption.checking import still_holds
+from gpuloom.engine.planning.preemption.checking import PlanCheck
 from gpuloom.engine.planning.preemption.lowest_priorities import NOBODY, LowestPriorities
 from gpuloom.engine.planning.preemption.planner import MOST_CANDIDATES, NODES_AT_ONCE, PreemptionPlanner
 from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim
@@ -266,8 +266,8 @@ def test_quota_that_a_pod_gives_back_who_ends_on_another_node_is_counted_on() ->
     assert plan is not None
     preemptor = Preemptor(read_demands(wanted, CATALOG, Options()), 5)
     assert [one.uid for one in plan.leaving] == [ending]
-    assert still_holds(cluster.scheduler, preemptor, plan)
-    assert not still_holds(cluster.scheduler, preemptor, replace(plan, leaving=()))
+    assert PlanCheck(cluster.scheduler, preemptor, plan).still_holds()
+    assert not PlanCheck(cluster.scheduler, preemptor, replace(plan, leaving=())).still_holds()
 
 
 def test_a_pod_of_another_namespace_that_ends_gives_back_no_quota() -> None:

@@ -140,6 +140,11 @@ class CardTable:
         changed = self.change_log.since(mark) if registrations == self.registrations else None
         return None if changed is None else set(changed)
 
+    def has_changed(self, node: str, version: Version) -> bool:
+        """Tell whether a node may have changed since then."""
+        changed = self.changed_since(version)
+        return changed is None or self.positions.get(node) in changed
+
     @property
     def few(self) -> int:
         """Up to so many nodes take less time one by one than all of them together, as columns."""
@@ -336,15 +341,12 @@ class CardTable:
 
     def write_tenants(self, node: str, tenants: Mapping[str, Tenants], pending: Mapping[str, str]) -> None:
         """Set who shares the cards of a node, and which policies its cards will have; the others are as registered."""
+        number = self.numbering.number_word
         for row, card in self._change(node):
             found = tenants.get(card.id, NO_TENANTS)
             self.cards.online[row], self.cards.offline[row] = found.online, found.offline
             expected = pending.get(card.id)
-            self.cards.policy[row] = (
-                self.numbering.number_word(card.policy)
-                if expected is None
-                else -self.numbering.number_word(expected) - 1
-            )
+            self.cards.policy[row] = number(card.policy) if expected is None else -number(expected) - 1
 
     def _change(self, node: str) -> Iterator[tuple[int, Card]]:
         """Give the rows and cards of a node, to be changed; its score stays the same."""
@@ -355,7 +357,7 @@ class CardTable:
 
     def _write_registered(self, position: int, registered: NodeCards) -> None:
         """Write what a node registered into its rows; who holds something of it is written afterwards."""
-        rows, columns = self.rows_of(position), self.cards
+        rows, columns, number = self.rows_of(position), self.cards, self.numbering.number_word
         self._rows.clear(rows)
         columns.node[rows], columns.division[rows] = position, UNDIVIDED
         self.uuids[rows] = [card.id for card in registered.cards]
@@ -366,10 +368,7 @@ class CardTable:
             columns.count[row], columns.total_cores[row] = card.count, card.cores
             columns.total_memory_mib[row] = card.memory_mib
             if card.group or card.policy:
-                columns.group[row], columns.policy[row] = (
-                    self.numbering.number_word(card.group),
-                    self.numbering.number_word(card.policy),
-                )
+                columns.group[row], columns.policy[row] = number(card.group), number(card.policy)
                 self._has_groups |= bool(card.group)
             if card.id in registered.cordoned:
                 columns.cordoned[row] = BY_ADMINISTRATOR

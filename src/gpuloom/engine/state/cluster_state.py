@@ -1,10 +1,10 @@
 """The cards of all vendors: a table for each, one ledger and one book of quotas over them."""
 
-from collections.abc import Collection, Iterable, Iterator, KeysView
+from collections.abc import Collection, Iterable, Iterator, KeysView, Mapping
 
 import numpy as np
 
-from gpuloom.engine.state.card_table import NO_NODE, CardTable, NodeCards
+from gpuloom.engine.state.card_table import NO_NODE, CardTable, NodeCards, Version
 from gpuloom.engine.state.closings import Closing
 from gpuloom.engine.state.ledger import ANY_VENDOR, CardKey, Reservation
 from gpuloom.engine.state.outlook import HostCpu, Outlook
@@ -13,6 +13,9 @@ from gpuloom.model.cards import Ints
 from gpuloom.vendors.catalog import Catalog
 
 _NO_VENDORS = Catalog(())
+
+NodeVersion = tuple[int, Mapping[str, Version]]
+"""How a node was at some time: the version of the outlook, and of the tables that have cards of it, by vendor."""
 
 
 class ClusterState(ReservedState):
@@ -142,6 +145,17 @@ class ClusterState(ReservedState):
     def is_plain(self, node: str) -> bool:
         """Whether a node's columns follow from its cards and what is held of them, whatever was there before."""
         return all(self[word].is_plain(node) for word in self.words_of(node))
+
+    def version_of(self, node: str) -> NodeVersion:
+        """Return what :meth:`has_changed` is to be asked with later."""
+        return self.outlook.version, {word: self[word].table.version for word in self.words_of(node)}
+
+    def has_changed(self, node: str, version: NodeVersion) -> bool:
+        """Tell whether a node's cards may have changed since, or what is held of them, or the pods to come."""
+        outlook, tables = version
+        if outlook != self.outlook.version or tables.keys() != set(self.words_of(node)):
+            return True
+        return any(self[word].table.has_changed(node, one) for word, one in tables.items())
 
     def set_cpu(self, node: str, cpu: HostCpu | None) -> None:
         """Set the CPU of a node that policies look at, None for no longer known."""
