@@ -25,7 +25,8 @@ from gpuloom.model.request_columns import UNBOUNDED
 MOST_KEPT = 64
 """So many forks are kept, for nodes and for those who leave different pods their room there."""
 MOST_REMEMBERED = 128
-_Key = tuple[str, tuple[tuple[str, int, frozenset[str]], ...]]
+_Key = tuple[str | int, ...]
+"""A node, and the ids of the objects of its nominations: whoever is remembered under them has these objects."""
 
 
 @dataclass(slots=True)
@@ -190,15 +191,16 @@ class KeptNodes:
     def find(self, by_node: Mapping[str, Sequence[Nomination]], demands: Demands) -> dict[str, KeptNode]:
         """Return nodes with nominated pods placed, for a pod that asks; nominations are most important first."""
         self._note_changed()
-        return {node: self._find(node, some, demands) for node, some in by_node.items()}
+        is_limited = self.live.is_limited(demands)
+        return {node: self._find(node, some, demands, is_limited=is_limited) for node, some in by_node.items()}
 
-    def _find(self, node: str, nominations: Sequence[Nomination], demands: Demands) -> KeptNode:
-        asking = demands, *(one.demands for one in nominations)
-        if any(map(self.live.is_limited, asking)):
+    def _find(self, node: str, nominations: Sequence[Nomination], demands: Demands, *, is_limited: bool) -> KeptNode:
+        if is_limited or any(self.live.is_limited(one.demands) for one in nominations):
+            asking = demands, *(one.demands for one in nominations)
             freeing = (held for one in asking for held in self.live.find_freeing(one, self.terminating))
             elsewhere = {held.uid: held for held in freeing if held.node != node}
             return KeptNode(self.live, node, nominations, self.terminating, tuple(elsewhere.values()))
-        key = node, tuple((one.uid, one.since, one.victims) for one in nominations)
+        key: _Key = (node, *map(id, nominations))
         return self._by_key.recall(key, lambda: KeptNode(self.live, node, nominations, self.terminating))
 
     def _note_changed(self) -> None:

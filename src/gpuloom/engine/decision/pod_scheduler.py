@@ -211,6 +211,9 @@ class PodScheduler:
 
     def is_limited(self, demands: Demands) -> bool:
         """Tell whether a quota limits the pod: what it leaves changes with pods on any node."""
+        # Of each pod that waits for its room every call asks, and few namespaces have quotas.
+        if not any(self.cluster_state.quotas.limits(demand.namespace) for demand in demands.values()):
+            return False
         return any(self.by_vendor[word].headroom(demand) != UNBOUNDED for word, demand in demands.items())
 
     def find_freeing(self, demands: Demands, uids: Iterable[str]) -> list[Reservation]:
