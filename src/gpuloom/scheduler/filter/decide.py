@@ -20,6 +20,7 @@ from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.allocations import reserve
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
+from gpuloom.engine.state.nominations import Nomination
 from gpuloom.kube import EventRecorder
 from gpuloom.kube.podevents import record
 from gpuloom.scheduler.clocks import Clocks
@@ -202,10 +203,19 @@ class PodPlacer:
         if nomination is None:
             return
         if decision.node is None:
-            if not self.state.decider.would_fit(nomination):
-                self.state.nominations.end(uid, "no_room")
+            # Where too much waits already, whoever looks at all nominations finds it out.
+            self.deferred.add(self._end_without_room(nomination))
         elif decision.node != nomination.node:
             self.state.nominations.end(uid, "elsewhere")
+
+    def _end_without_room(self, nomination: Nomination) -> Iterator[None]:
+        """End a nomination if its pod, which was refused, will have no room on its node."""
+        yield from self.state.decider.prepare(nomination)
+        is_waiting = self.state.cluster.ledger.find(nomination.uid) is None
+        if self.state.nominations.find(nomination.uid) is not nomination or not is_waiting:
+            return
+        if not self.state.decider.would_fit(nomination):
+            self.state.nominations.end(nomination.uid, "no_room")
 
     def _refuse(self, pod: Pod, demands: Demands, decision: Decision, names: NodeNames) -> FilterResult:
         now = self.clocks.monotonic()
