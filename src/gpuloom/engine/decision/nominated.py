@@ -79,6 +79,11 @@ class NominationScheduler:
             kept is None or kept.decide(demands, asked).node is not None
         )
 
+    def bring_up(self, demands: Demands, node: str, priority: int) -> Generator[None, None, None]:
+        """Bring up in steps what is remembered of a node on which others wait: who asks then is told at once."""
+        for kept in self._find_kept(demands, priority, node).values():
+            yield from kept.bring_up_in_steps()
+
     def takes_over(self, demands: Demands, chosen: Reservation, priority: int) -> bool:
         """Tell whether a pod gets the very cards that another scheduler chose, and leaves others there their room."""
         if not takes_over(self.pod_scheduler, demands, chosen):
@@ -148,23 +153,12 @@ class NominationScheduler:
 
     def imagine(self, nomination: Nomination) -> Reservation | None:
         """Return what a nominated pod would hold on its node if all had left that are to leave; None without room."""
-        kept = self._find_own(nomination)
-        return None if kept is None else kept.imagine(nomination.uid)
-
-    def prepare(self, nomination: Nomination) -> Generator[None, None, None]:
-        """Find out in steps what :meth:`imagine` and all others ask about a pod that was just nominated."""
-        kept = self._find_own(nomination)
-        if kept is not None:
-            yield from kept.bring_up_in_steps()
-
-    def _find_own(self, nomination: Nomination) -> KeptNode | None:
-        """Return the node of a nominated pod with that placed, None where it has no cards any more."""
         node = nomination.node
         if not self.pod_scheduler.cluster_state.has(node):
             return None
         others = self.nominations.that_bind(nomination.uid, nomination.priority)
         there = [*(one for one in others if one.node == node), nomination]
-        return self.kept.find({node: there}, nomination.demands)[node]
+        return self.kept.find({node: there}, nomination.demands)[node].imagine(nomination.uid)
 
     def _decide_among(self, demands: Demands, names: NodeNames, priority: int, most_tries: int | None) -> Decision:
         """Decide, and ask nodes on which others wait whether they take the pod beside those, best first."""

@@ -20,7 +20,6 @@ from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.allocations import reserve
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
-from gpuloom.engine.state.nominations import Nomination
 from gpuloom.kube import EventRecorder
 from gpuloom.kube.podevents import record
 from gpuloom.scheduler.clocks import Clocks
@@ -117,7 +116,7 @@ class PodPlacer:
         names = args.nodenames or NodeNames(b"[]")
         pod_decision = self.state.decider.decide_among(demands, names, pod.priority, most_tries=most_tries)
         offer = self._offer(pod, demands, pod_decision, most_tries)
-        self._follow_nomination(pod.metadata.uid, pod_decision)
+        self._follow_nomination(pod.metadata.uid, pod_decision.node)
         at = self.clocks.now()
         self.state.decisions.note(at, pod, pod_decision, offered=len(args.nodenames or ()))
         return (
@@ -197,25 +196,15 @@ class PodPlacer:
         tell = partial(describe_success, decision, self.event_bytes)
         record(self.recorder, pod, "Normal", "FilteringSucceed", tell)
 
-    def _follow_nomination(self, uid: str, decision: Decision) -> None:
-        """End the nomination of a pod that has found room elsewhere, or for which there will be none on its node."""
-        nomination = self.state.nominations.find(uid)
-        if nomination is None:
-            return
-        if decision.node is None:
-            # Where too much waits already, whoever looks at all nominations finds it out.
-            self.deferred.add(self._end_without_room(nomination))
-        elif decision.node != nomination.node:
-            self.state.nominations.end(uid, "elsewhere")
+    def _follow_nomination(self, uid: str, node: str | None) -> None:
+        """End the nomination of a pod that has found room elsewhere.
 
-    def _end_without_room(self, nomination: Nomination) -> Iterator[None]:
-        """End a nomination if its pod, which was refused, will have no room on its node."""
-        yield from self.state.decider.prepare(nomination)
-        is_waiting = self.state.cluster.ledger.find(nomination.uid) is None
-        if self.state.nominations.find(nomination.uid) is not nomination or not is_waiting:
-            return
-        if not self.state.decider.would_fit(nomination):
-            self.state.nominations.end(nomination.uid, "no_room")
+        Whether a refused one will still have room on its node is looked at each second, with all others: kube-scheduler
+        may try it every few milliseconds.
+        """
+        nomination = self.state.nominations.find(uid)
+        if nomination is not None and node not in (None, nomination.node):
+            self.state.nominations.end(uid, "elsewhere")
 
     def _refuse(self, pod: Pod, demands: Demands, decision: Decision, names: NodeNames) -> FilterResult:
         now = self.clocks.monotonic()

@@ -24,7 +24,7 @@ from gpuloom.scheduler.preemption.plan_finder import DropCause, PlanFinder
 from gpuloom.scheduler.preemption.refused import REMEMBERED_S, RefusedEvictions
 from gpuloom.scheduler.preemption.writing import NominationWriter
 from gpuloom.scheduler.state import SchedulerState
-from gpuloom.scheduler.timeslice import SHORT_S, TimeSlice
+from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.scheduler.watch.budgets import BudgetHandler
 from gpuloom.wire.hostpods import HostPod
 
@@ -108,8 +108,6 @@ class PreemptionFlow:
                 self._drop(attempt, found)
             elif (nomination := self._nominate(attempt, found)) is not None:
                 tasks.create_task(self._carry_out(attempt, found, nomination))
-                # Else the next Filter of the pod would have to.
-                await TimeSlice(SHORT_S).finish(self.state.decider.prepare(nomination))
             await TimeSlice().pause()
 
     def _drop(self, attempt: PreemptionAttempt, cause: DropCause) -> None:

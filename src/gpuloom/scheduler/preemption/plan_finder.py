@@ -7,7 +7,7 @@ from enum import Enum
 
 from gpuloom.engine.hostfit.demand import HostDemand, read_host_demand
 from gpuloom.engine.hostfit.filters import refuse_host
-from gpuloom.engine.planning.preemption.checking import PlanCheck
+from gpuloom.engine.planning.preemption.checking import still_holds
 from gpuloom.engine.planning.preemption.lowest_priorities import LowestPriorities
 from gpuloom.engine.planning.preemption.planner import PreemptionPlanner
 from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim, is_too_young, split_by_budget
@@ -90,12 +90,10 @@ class PlanFinder:
         plan = await self._plan(attempt, undecided, time_slice)
         if plan is None:
             return self._tell_why_none() if undecided.isdisjoint(attempt.names.all()) else DropCause.CHANGED
-        # In steps first: what does not change meanwhile is known when all of it is asked in one turn.
-        check = PlanCheck(self.state.pod_scheduler, Preemptor(attempt.demands, attempt.priority), plan)
-        await time_slice.finish(check.check())
+        # In steps first: what does not change meanwhile is known when all is asked in one turn.
         await time_slice.finish(self._find_room_beside(attempt, host_demand))
         await time_slice.pause()
-        return self._confirm(attempt, check, host_demand, closed)
+        return self._confirm(attempt, plan, host_demand, closed)
 
     def _is_as_shown(self, attempt: PreemptionAttempt, pod: HostPod) -> bool:
         """Whether the API server shows the pod as the call did, and it has no room: nobody leaves for a call alone."""
@@ -125,10 +123,10 @@ class PlanFinder:
             return await time_slice.finish(planner.plan(Preemptor(attempt.demands, attempt.priority), candidates))
 
     def _confirm(
-        self, attempt: PreemptionAttempt, check: PlanCheck, host_demand: HostDemand, closed: frozenset[str]
+        self, attempt: PreemptionAttempt, plan: PreemptionPlan, host_demand: HostDemand, closed: frozenset[str]
     ) -> PreemptionPlan | DropCause:
         """Ask again, in one turn of the loop: planning took a while, and meanwhile a node may have got room."""
-        state, plan = self.state, check.plan
+        state, preemptor = self.state, Preemptor(attempt.demands, attempt.priority)
         kept = self._find_kept(attempt) | self._find_undecided()
         is_open = plan.node in state.shown.nodes and plan.node not in kept
         leaving = self.find_leaving()
@@ -145,7 +143,7 @@ class PlanFinder:
         taking = run_to_end(state.pod_scheduler.find_taking(attempt.demands))
         if any(self._takes(name, host_demand, offered) for name in taking - closed):
             return DropCause.ROOM
-        return plan if check.still_holds() else DropCause.CHANGED
+        return plan if still_holds(state.pod_scheduler, preemptor, plan) else DropCause.CHANGED
 
     def look_up(self, held: Reservation) -> PotentialVictim:
         """Return what is known of a pod that holds cards."""
@@ -225,6 +223,7 @@ class PlanFinder:
             yield
             if not (node in self.state.shown.nodes and self._takes(node, host_demand, offered)):
                 continue
+            yield from decider.bring_up(attempt.demands, node, attempt.priority)
             if decider.takes(attempt.demands, node, attempt.priority):
                 return DropCause.ROOM
             if self._waits_for_slow(node):

@@ -25,7 +25,7 @@ MOST_CANDIDATES = 48
 come first whose victims may be the least important."""
 
 NODES_AT_ONCE = 16
-"""Forking these takes half a millisecond to one."""
+"""Forking these takes a fifth of a millisecond."""
 NEVER = 2**62
 """Later than anybody can have started."""
 
@@ -64,6 +64,7 @@ class PreemptionPlanner:
                 return PreemptionPlan(fitting, (), tuple(map(self.potential_victim_of, freeing)))
         possible = yield from find_victim_priorities(self.pod_scheduler, preemptor, nodes, self.index, self.leaving)
         best: list[PreemptionPlan] = []
+        forks: dict[str, PodScheduler] = {}
         found = 0
         for priority, least, nodes_at_once in self._in_batches(preemptor, possible):
             if best and (_beats(best[0], priority) or (found >= MOST_CANDIDATES and not best[0].broken)):
@@ -78,8 +79,9 @@ class PreemptionPlanner:
             plans = [plan for plan in plans if not (self.strict and plan.broken)]
             found += len(plans)
             best = _cheapest([*best, *plans])
+            forks = {plan.node: forks.get(plan.node, search.fork) for plan in best}
         yield
-        return (yield from self._choose_by_node_policy(preemptor, best[:NODES_AT_ONCE]))
+        return (yield from self._choose_by_node_policy(preemptor, best[:NODES_AT_ONCE], forks))
 
     def plan_beside(
         self, preemptor: Preemptor, going: Mapping[str, Collection[str]]
@@ -160,16 +162,32 @@ class PreemptionPlanner:
         freeing = self.pod_scheduler.find_freeing(preemptor.demands, leaving)
         elsewhere = [one for one in freeing if one.node not in nodes]
         fork = self.pod_scheduler.fork(nodes, [one.uid for one in elsewhere])
-        return VictimSearch(fork, preemptor, self.potential_victim_of, allowed, leaving, elsewhere)
+        alone = () if self.pod_scheduler.is_limited(preemptor.demands) else nodes
+        seen = {node: self.pod_scheduler.cluster_state.version_of(node) for node in alone}
+        return VictimSearch(fork, preemptor, self.potential_victim_of, allowed, leaving, elsewhere, seen)
 
     def _choose_by_node_policy(
-        self, preemptor: Preemptor, plans: Sequence[PreemptionPlan]
+        self, preemptor: Preemptor, plans: Sequence[PreemptionPlan], forks: Mapping[str, PodScheduler]
     ) -> Generator[None, None, PreemptionPlan | None]:
-        """Choose among plans that cost the same as the pod itself would, once their victims are gone."""
+        """Choose among plans that cost the same as the pod itself would, once their victims are gone.
+
+        forks  in which they are gone, by node
+        """
         if len(plans) < 2:
             return plans[0] if plans else None
         by_node = {plan.node: plan for plan in plans}
-        fork = self.pod_scheduler.fork(by_node, [one.uid for plan in plans for one in plan.leaving])
+        fork = forks[plans[0].node]
+        if any(forks[node] is not fork for node in by_node):
+            fork = yield from self._fork_without(preemptor, plans)
+        node = fork.decide(preemptor.demands, tuple(by_node)).node
+        return by_node[node] if node else plans[0]
+
+    def _fork_without(
+        self, preemptor: Preemptor, plans: Sequence[PreemptionPlan]
+    ) -> Generator[None, None, PodScheduler]:
+        """Return a fork of the nodes of some plans in which all have left who are to."""
+        nodes = [plan.node for plan in plans]
+        fork = self.pod_scheduler.fork(nodes, [one.uid for plan in plans for one in plan.leaving])
         fork.cluster_state.forget(preemptor.uid)
         yield
         fork.cluster_state.postpone()
@@ -179,8 +197,7 @@ class PreemptionPlanner:
             yield
         fork.cluster_state.catch_up()
         yield
-        node = fork.decide(preemptor.demands, tuple(by_node)).node
-        return by_node[node] if node else plans[0]
+        return fork
 
 
 def _beats(best: PreemptionPlan, priority: int) -> bool:

@@ -8,7 +8,7 @@ from gpuloom.engine.decision.pod_scheduler import PodScheduler
 from gpuloom.engine.planning.lone_request import find_lone_request
 from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim, PotentialVictimOf, split_by_budget
 from gpuloom.engine.request.demand import Demands
-from gpuloom.engine.state.cluster_state import ClusterState
+from gpuloom.engine.state.cluster_state import ClusterState, NodeVersion
 from gpuloom.engine.state.ledger import Reservation
 
 Cost = tuple[int, int, int, int, int]
@@ -49,12 +49,14 @@ class PreemptionPlan:
     victims  to be evicted, most important first; none if those that end already make room, or it is there
     leaving  pods that go anyway, and whose cards are counted on, or the quota that they give back, on any node
     breaking  UIDs of victims whose leaving breaks a PodDisruptionBudget
+    seen      how the node was, None where more than that counts, or nobody knows
     """
 
     node: str
     victims: tuple[PotentialVictim, ...]
     leaving: tuple[PotentialVictim, ...] = ()
     breaking: frozenset[str] = frozenset()
+    seen: NodeVersion | None = field(default=None, compare=False)
 
     @property
     def broken(self) -> int:
@@ -88,6 +90,7 @@ class _Trial:
     node: str
     leaving: tuple[PotentialVictim, ...]
     lower: tuple[PotentialVictim, ...]
+    seen: NodeVersion | None
     left: list[PotentialVictim] = field(default_factory=list)
     tried: int = 0
     breaking: frozenset[str] = frozenset()
@@ -103,7 +106,7 @@ class _Trial:
         """The plan as far as it is known."""
         victims = tuple(sorted(self.victims, key=lambda one: one.importance))
         breaking = self.breaking.intersection(victim.uid for victim in victims)
-        return PreemptionPlan(self.node, victims, self.leaving, breaking)
+        return PreemptionPlan(self.node, victims, self.leaving, breaking, self.seen)
 
     def offer_reprieve(self, some: Sequence[PotentialVictim]) -> None:
         """Take who may be reprieved, the first one first."""
@@ -119,12 +122,13 @@ class _Trial:
 
 @dataclass(frozen=True, slots=True)
 class VictimSearch:
-    """Chooses victims on the nodes of a fork, which is of no other use afterwards.
+    """Chooses victims on the nodes of a fork. Afterwards that is as if those had left who are named by its plans.
 
     fork     of the cluster, with the nodes that are asked about
     allowed  how many pods each PodDisruptionBudget lets go now; one that is not named lets none go
     leaving  UIDs of leaving pods
     elsewhere  what those of them hold on other nodes who give the pod quota back; the fork has them too
+    seen     how the nodes were when they were forked, as far as a plan for one depends on that one only
     """
 
     fork: PodScheduler
@@ -133,6 +137,7 @@ class VictimSearch:
     allowed: Mapping[str, int]
     leaving: Collection[str]
     elsewhere: Sequence[Reservation] = ()
+    seen: Mapping[str, NodeVersion] = field(default_factory=dict)
 
     def choose(self, nodes: Sequence[str], limit: Cost | None = None) -> Generator[None, None, list[PreemptionPlan]]:
         """Choose victims on each of some nodes; nodes where no eviction helps have no plan.
@@ -174,7 +179,8 @@ class VictimSearch:
         potential = [self.potential_victim_of(one) for one in held]
         leaving = tuple(one for one in potential if one.uid in self.leaving)
         self._remove(leaving)
-        return _Trial(node, leaving, tuple(one for one in potential if self._may_evict(one)))
+        lower = tuple(one for one in potential if self._may_evict(one))
+        return _Trial(node, leaving, lower, self.seen.get(node))
 
     def _reprieve(self, trials: list[_Trial], limit: Cost | None) -> Generator[None, None, list[PreemptionPlan]]:
         """Reprieve one pod after another on each node, and remove it again where the pod does not fit beside it."""
