@@ -135,6 +135,15 @@ def test_a_nominated_pod_gets_its_node_though_another_would_be_better() -> None:
     assert c.decide("high", 4, 10, "b").node == "b"
 
 
+def test_a_nominated_pod_is_offered_its_node_alone_though_it_would_be_chosen_among_all() -> None:
+    c = Cluster({"a": 1, "b": 1})
+    c.place("filler", 2, 0, "a")
+    c.nominate("high", 4, 10, "a")
+    decision = c.decide("high", 4, 10)
+    assert decision.node == "a"
+    assert set(c.scheduler.offer(c.demands("high", 4), decision, "a", 10)) == {"a"}
+
+
 def test_why_no_node_serves_is_told_of_nodes_with_a_nomination_too() -> None:
     c = Cluster({"a": 1, "b": 1})
     c.place("filler", 16, 0, "b")

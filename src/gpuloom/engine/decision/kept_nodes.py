@@ -107,6 +107,7 @@ class KeptNode:
             yield
 
     def _copy(self) -> None:
+        """Copy the node as it is now; those who are nominated are still to be placed."""
         state, facts = self.live.cluster_state, self._read_facts()
         if facts != self._facts or not state.is_plain(self.node):
             self._fork = self.live.fork((self.node,), [held.uid for held in self.elsewhere])

@@ -46,12 +46,10 @@ class NominationScheduler:
 
         Raises what :meth:`PodScheduler.decide_among` raises.
         """
-        decision, own = (
-            self._decide_among(demands, names, priority, most_tries),
-            self.nominations.find(_uid_of(demands)),
-        )
+        decision = self._decide_among(demands, names, priority, most_tries)
+        own = self.nominations.find(_uid_of(demands))
         # Mostly no node takes a nominated pod yet.
-        if decision.node is None or own is None or own.node == decision.node or not names.has(own.node):
+        if decision.node is None or own is None or not names.has(own.node):
             return decision
         if not self.takes(demands, own.node, priority):
             return decision
