@@ -80,7 +80,7 @@ async def evict_and_wait(
     """
     try:
         async with asyncio.timeout(timeout_s):
-            await _ask_to_leave(client, pod, report, waits_for_budgets=waits_for_budgets, recheck=recheck)
+            await _Asking(client, pod, report, recheck).ask(waits_for_budgets=waits_for_budgets)
             while await _is_there(client, pod):  # noqa: ASYNC110 - asked of the API server, nothing here tells
                 await asyncio.sleep(POLL_S)
     except TimeoutError as error:
@@ -89,17 +89,36 @@ async def evict_and_wait(
         ) from error
 
 
-async def _ask_to_leave(
-    client: KubeClient, pod: Pod, report: EvictionReport, *, waits_for_budgets: bool, recheck: Callable[[], None]
-) -> None:
-    may_leave = False
-    while True:
+@dataclass(slots=True)
+class _Asking:
+    """Asks a pod to leave; ``may_leave``: a request had no answer."""
+
+    client: KubeClient
+    pod: Pod
+    report: EvictionReport
+    recheck: Callable[[], None]
+    may_leave: bool = False
+
+    async def ask(self, *, waits_for_budgets: bool) -> None:
+        """Ask until it is known that the pod leaves; raises NotEvictedError, and what ``recheck`` raises."""
         try:
-            await evict(client, namespace=pod.namespace, name=pod.name, uid=pod.metadata.uid, recheck=recheck)
+            while not await self._ask_once(waits_for_budgets=waits_for_budgets):  # noqa: ASYNC110 - as above
+                await asyncio.sleep(POLL_S)
+        except Exception:
+            if self.may_leave and await _is_known_to_leave(self.client, self.pod):
+                self.report.leaves()
+            raise
+
+    async def _ask_once(self, *, waits_for_budgets: bool) -> bool:
+        """Ask; tell whether there is no need to ask again."""
+        pod = self.pod
+        try:
+            uid, recheck = pod.metadata.uid, self.recheck
+            await evict(self.client, namespace=pod.namespace, name=pod.name, uid=uid, recheck=recheck)
         except (NotFoundError, ConflictError):
-            if may_leave:
-                report.leaves()
-            return
+            if self.may_leave:
+                self.report.leaves()
+            return True
         except ApiError as error:
             is_forbidden = isinstance(error, TooManyRequestsError)
             if is_forbidden and not waits_for_budgets:
@@ -107,12 +126,11 @@ async def _ask_to_leave(
             if not error.outcome_unknown:
                 raise NotEvictedError(str(error)) from error
             # Whether it leaves is not known, and asking twice does no harm: no other pod can be meant.
-            may_leave = may_leave or not is_forbidden
-            report.delayed(error)
-            await asyncio.sleep(POLL_S)
-        else:
-            report.leaves()
-            return
+            self.may_leave = self.may_leave or not is_forbidden
+            self.report.delayed(error)
+            return False
+        self.report.leaves()
+        return True
 
 
 async def _is_there(client: KubeClient, pod: Pod) -> bool:
@@ -124,3 +142,13 @@ async def _is_there(client: KubeClient, pod: Pod) -> bool:
         if error.status == 0 or error.outcome_unknown:
             return True  # as far as is known: it is asked again
         raise NotEvictedError(f"whether pod {pod.full_name} is gone cannot be told: {error}") from error
+
+
+async def _is_known_to_leave(client: KubeClient, pod: Pod) -> bool:
+    try:
+        there = await client.get(PODS, pod.name, namespace=pod.namespace)
+    except NotFoundError:
+        return True
+    except ApiError:
+        return False
+    return there.metadata.uid != pod.metadata.uid or there.is_terminating

@@ -83,6 +83,13 @@ class _Written(msgspec.Struct, gc=False):
     count: int
 
 
+class _Topic(msgspec.Struct, frozen=True, gc=False):
+    """What an allowance is for: what is said often of a subject must not silence what is said once of it."""
+
+    subject: Subject
+    reason: str
+
+
 class _Allowance(msgspec.Struct, gc=False):
     """A token bucket: ``tokens`` at the time ``at_s``."""
 
@@ -94,7 +101,7 @@ class EventRecorder:
     """Writes events as ``component``; an async context manager that writes what is left for ``closing_s`` at the end.
 
     While ``is_busy``, one Normal event a second is written. ``dropped`` counts notes that were not tried (queue full,
-    too many about one object, closed), ``failed`` those that the API server refused.
+    too many for one reason about one object, closed), ``failed`` those that the API server refused.
     """
 
     def __init__(
@@ -122,7 +129,7 @@ class EventRecorder:
         self._paces = {kind: RateLimiter(limit, sleep=sleep, monotonic_s=monotonic_s) for kind, limit in PACES.items()}
         # By the digest of what they say.
         self._written: OrderedDict[bytes, _Written] = OrderedDict()
-        self._allowances: OrderedDict[Subject, _Allowance] = OrderedDict()
+        self._allowances: OrderedDict[_Topic, _Allowance] = OrderedDict()
         self._work = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -155,7 +162,7 @@ class EventRecorder:
         ``message`` is cut to 1,024 bytes. It may be a function, which is called when the event is written: for texts
         that are costly to make and that may be dropped.
         """
-        if self._closed or not self._allow(subject):
+        if self._closed or not self._allow(_Topic(subject, reason)):
             self.dropped += 1
             return
         note = _Note(subject, kind, reason, cut(message, MESSAGE_BYTES) if isinstance(message, str) else message)
@@ -185,10 +192,10 @@ class EventRecorder:
         """Wait until everything noted so far is written or has failed."""
         await self._idle.wait()
 
-    def _allow(self, subject: Subject) -> bool:
+    def _allow(self, topic: _Topic) -> bool:
         now_s = self._monotonic_s()
-        allowance = self._allowances.setdefault(subject, _Allowance(_BURST, now_s))
-        self._allowances.move_to_end(subject)
+        allowance = self._allowances.setdefault(topic, _Allowance(_BURST, now_s))
+        self._allowances.move_to_end(topic)
         if len(self._allowances) > _REMEMBERED:
             self._allowances.popitem(last=False)
         allowance.tokens = min(_BURST, allowance.tokens + (now_s - allowance.at_s) / _REFILL_S)

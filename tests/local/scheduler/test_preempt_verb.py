@@ -235,6 +235,30 @@ async def test_a_node_that_is_kept_for_another_by_the_time_of_the_answer_is_not_
     assert "n1" not in await ask(site, second, {"n1": [BYSTANDER]})
 
 
+async def test_what_was_promised_to_one_pod_is_not_promised_to_another_for_a_moment(site: Site) -> None:
+    low, _, theirs = await ask_for_another(site)
+    second = await submit(site, "second", 8000, 10)
+    assert await ask(site, second, ANYWHERE) == {}
+    assert await ask(site, theirs, ANYWHERE) != {}
+    await site.clock.advance(1)
+    assert await ask(site, second, ANYWHERE) == {"n1": ([low.metadata.uid, BYSTANDER], 0)}
+
+
+async def test_what_was_promised_is_promised_to_a_more_important_pod_all_the_same(site: Site) -> None:
+    low, *_ = await ask_for_another(site)
+    urgent = await submit(site, "urgent", 8000, 20)
+    assert await ask(site, urgent, ANYWHERE) == {"n1": ([low.metadata.uid, BYSTANDER], 0)}
+
+
+async def test_what_kube_scheduler_did_not_choose_is_promised_to_another(site: Site) -> None:
+    lows = {node: await run(site, f"low-{node}", 8000, 1, node=node) for node in BOTH}
+    first, second = await submit(site, "first", 8000, 10), await submit(site, "second", 8000, 10)
+    assert (await ask(site, first, ANYWHERE)).keys() == {"n1", "n2"}
+    await choose_by_kube(site, first, "n1")
+    await poll(lambda: is_nominated(site, first))
+    assert await ask(site, second, ANYWHERE) == {"n2": ([lows["n2"].metadata.uid, BYSTANDER], 0)}
+
+
 async def test_a_node_that_was_not_answered_makes_no_nomination(site: Site) -> None:
     await run(site, "full", 9000, 50)
     high = await submit(site, "high", 8000, 10)

@@ -346,6 +346,47 @@ async def test_why_a_pod_left_is_told_also_where_the_answer_was_lost_and_it_is_g
     assert told == f"Preempted by pod {high.metadata.uid} of priority 10 on node n1"
 
 
+def has_told_why(site: Site, pod: Pod) -> bool:
+    return pod.metadata.uid in site.process.parts.preemption.evictor.evicted
+
+
+async def test_why_a_pod_left_is_told_also_where_no_answer_ever_comes(site: Site) -> None:
+    low = await run(site, "low", 8000, 1)
+    site.fail("POST", "/pods/low/eviction", lose_answer=True)
+    site.fail("POST", "/pods/low/eviction", cut=True, times=3)
+    high = await submit(site, "high", 8000, 10)
+    await make_room(site, high)
+    await site.clock.run_until(lambda: has_told_why(site, low), step_s=0.5)
+    await leaves_nobody(site)
+    assert is_nominated(site, high)
+    assert high.metadata.uid in (await site.wait_event("Preempted", "low")).message
+
+
+async def ask_in_vain(site: Site, **fault: Any) -> Pod:
+    """Return a pod that was asked to leave without an answer; that it leaves is wanted no more."""
+    low = await run(site, "low", 8000, 1)
+    unanswered = site.fail("POST", "/pods/low/eviction", **fault)
+    high = await submit(site, "high", 8000, 10)
+    await make_room(site, high)
+    await poll(lambda: site.has_happened(unanswered))
+    await site.remove(high)
+    return low
+
+
+async def test_why_a_pod_left_is_told_also_where_it_need_not_any_more(site: Site) -> None:
+    low = await ask_in_vain(site, lose_answer=True)
+    await site.clock.run_until(lambda: has_told_why(site, low), step_s=0.5)
+    assert site.process.parts.preemption.counts.victims == 1
+
+
+async def test_who_was_asked_in_vain_and_leaves_later_has_not_been_preempted(site: Site) -> None:
+    low = await ask_in_vain(site, cut=True)
+    await site.clock.advance(70)
+    await site.remove(low)
+    await leaves_nobody(site)
+    assert not has_told_why(site, low)
+
+
 async def test_without_the_right_to_evict_the_pod_waits_and_its_nomination_ends(site: Site) -> None:
     low = await run(site, "low", 8000, 1)
     site.fail("POST", "/eviction", status=403, times=1000)

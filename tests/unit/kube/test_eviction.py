@@ -69,3 +69,46 @@ async def test_a_pod_that_was_gone_before_it_was_asked_is_not_told_to_leave() ->
 
 async def test_a_pod_that_is_gone_after_an_answer_was_lost_left_because_it_was_asked() -> None:
     assert await report(drop(), GONE, GONE) == ["0", "leaves"]
+
+
+LEAVES = reply(
+    {"metadata": {"name": "p", "namespace": "ns", "uid": "uid-p", "deletionTimestamp": "2026-03-01T12:00:00Z"}}
+)
+STAYS = reply(pod("p"))
+
+
+async def stop_after_one(*answers: Answer) -> list[str]:
+    """Return what is told of an eviction that nobody wants any more once it was asked for."""
+    told: list[str] = []
+    asked = iter((True, False))
+
+    def recheck() -> None:
+        if not next(asked):
+            raise LookupError
+
+    leaving = msgspec.convert(pod("p"), Pod)
+    report = EvictionReport(leaves=lambda: told.append("leaves"))
+    async with ScriptedServer(*answers) as server, server.client() as client:
+        with pytest.raises(LookupError):
+            await evict_and_wait(client, leaving, 60.0, waits_for_budgets=True, recheck=recheck, report=report)
+    return told
+
+
+@pytest.mark.parametrize("look", [LEAVES, GONE], ids=["leaves", "gone"])
+async def test_that_a_pod_leaves_is_told_also_where_nobody_wants_it_any_more(look: Answer) -> None:
+    assert await stop_after_one(drop(), look) == ["leaves"]
+
+
+@pytest.mark.parametrize("look", [STAYS, failure(403)], ids=["stays", "not known"])
+async def test_of_a_pod_that_is_not_known_to_leave_it_is_not_told(look: Answer) -> None:
+    assert await stop_after_one(drop(), look) == []
+
+
+async def test_that_a_pod_leaves_is_told_also_where_asking_again_is_refused() -> None:
+    told: list[str] = []
+    leaving = msgspec.convert(pod("p"), Pod)
+    teller = EvictionReport(leaves=lambda: told.append("leaves"))
+    async with ScriptedServer(drop(), failure(403, reason="Forbidden"), LEAVES) as server, server.client() as client:
+        with pytest.raises(NotEvictedError):
+            await evict_and_wait(client, leaving, 60.0, waits_for_budgets=True, report=teller)
+    assert told == ["leaves"]

@@ -147,7 +147,7 @@ async def test_an_event_that_the_server_has_forgotten_is_created_again() -> None
     assert s.writes == [("POST", 1), ("PATCH", 2), ("POST", 1)]
 
 
-async def test_one_object_gets_a_burst_of_25_events() -> None:
+async def test_one_object_gets_a_burst_of_25_events_for_one_reason() -> None:
     async with Setting() as s:
         for i in range(30):
             s.record(message=f"number {i}")
@@ -164,6 +164,15 @@ async def test_one_object_gets_one_more_event_every_five_minutes() -> None:
         s.record(message="too many")
         await s.flush()
     assert (s.server.seen[-1].body["message"], s.recorder.dropped) == ("allowed", 1)
+
+
+async def test_what_is_said_often_of_an_object_silences_nothing_else_of_it() -> None:
+    async with Setting() as s:
+        for _ in range(30):
+            s.record(reason="FilteringFailed")
+        s.record(reason="Preempted")
+        await s.flush()
+    assert s.server.seen[-1].body["reason"] == "Preempted"
 
 
 async def test_a_noisy_object_does_not_silence_another() -> None:

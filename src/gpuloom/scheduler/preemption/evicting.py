@@ -25,9 +25,12 @@ from gpuloom.kube import (
 from gpuloom.kube.eviction import evict
 from gpuloom.kube.recorder import Subject
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.preemption.counts import PreemptionCounts
 from gpuloom.wire.words import encode_time
 
 MOST_EVICTED = 1024
+UNANSWERED_S = 60.0
+"""So long after an eviction without an answer a pod that leaves is taken to leave because of it."""
 _PAUSES_S = (0.1, 0.5, 2.0)
 _log = structlog.get_logger(__name__)
 
@@ -41,14 +44,29 @@ class EvictionOutcome(Enum):
     FAILED = "failed"
 
 
+@dataclass(frozen=True, slots=True)
+class UnansweredEviction:
+    """A pod that was asked to leave, for whom, and when (monotonic seconds)."""
+
+    held: Reservation
+    nomination: Nomination
+    asked_at: float
+
+
 @dataclass(slots=True)
 class Evictor:
-    """Evicts pods, none of them twice. ``evicted`` holds the UIDs of those that were asked, oldest first."""
+    """Evicts pods, none of them twice.
+
+    evicted     UIDs of those that were asked and leave, oldest first
+    unanswered  by UID those that were asked, and it is not known whether they leave
+    """
 
     client: KubeClient
     recorder: EventRecorder
     clocks: Clocks
+    counts: PreemptionCounts
     evicted: FifoDict[str, None] = field(default_factory=lambda: FifoDict(MOST_EVICTED))
+    unanswered: FifoDict[str, UnansweredEviction] = field(default_factory=lambda: FifoDict(MOST_EVICTED))
 
     async def evict(
         self, victim: PotentialVictim, nomination: Nomination, recheck: Callable[[], None], *, may_break: bool = False
@@ -63,10 +81,18 @@ class Evictor:
         # Of several budgets the Eviction API knows no answer.
         held = victim.reservation
         if not (may_break and len(victim.budgets) > 1):
-            outcome = await self._ask(partial(self._evict, held, recheck), held, nomination)
+            outcome = await self._ask(partial(self._evict, held, nomination, recheck), held, nomination)
         if outcome is EvictionOutcome.FORBIDDEN and may_break:
             outcome = await self._ask(partial(self._delete, held, nomination, recheck), held, nomination)
         return outcome
+
+    def note_leaving(self, leaves: Callable[[str], bool]) -> None:
+        """Say why of those who leave, as ``leaves`` tells by UID, though their evictions were not answered."""
+        for uid, asked in list(self.unanswered.items()):
+            if leaves(uid):
+                self._note(asked.held, asked.nomination)
+            elif self.clocks.monotonic() - asked.asked_at > UNANSWERED_S:
+                del self.unanswered[uid]
 
     async def _ask(
         self, ask: Callable[[], Awaitable[None]], held: Reservation, nomination: Nomination
@@ -79,28 +105,38 @@ class Evictor:
                 if may_leave:
                     # It left because of a request whose answer was lost.
                     break
+                self.unanswered.pop(held.uid, None)
                 return EvictionOutcome.GONE
             except ApiError as error:
                 if isinstance(error, TooManyRequestsError) and error.retry_after_s is None:
+                    self.unanswered.pop(held.uid, None)
                     return EvictionOutcome.FORBIDDEN
                 _log.warning("pod not evicted", pod=held.full_name, node=held.node, cause=str(error))
+                may_leave = may_leave or error.outcome_unknown
+                if not may_leave:
+                    self.unanswered.pop(held.uid, None)
                 if not error.outcome_unknown or pause_s is None:
                     return EvictionOutcome.FAILED
-                may_leave = True
                 await self.clocks.sleep(pause_s)
+                if held.uid in self.evicted:
+                    break
             else:
                 break
         self._note(held, nomination)
         return EvictionOutcome.LEAVES
 
-    async def _evict(self, held: Reservation, recheck: Callable[[], None]) -> None:
+    def _expect_answer(self, held: Reservation, nomination: Nomination, recheck: Callable[[], None]) -> None:
+        recheck()
+        self.unanswered[held.uid] = UnansweredEviction(held, nomination, self.clocks.monotonic())
+
+    async def _evict(self, held: Reservation, nomination: Nomination, recheck: Callable[[], None]) -> None:
         await evict(
             self.client,
             namespace=held.namespace,
             name=held.name,
             uid=held.uid,
             timeout_s=WRITE_DEADLINE_S,
-            recheck=recheck,
+            recheck=partial(self._expect_answer, held, nomination, recheck),
         )
 
     async def _delete(self, held: Reservation, nomination: Nomination, recheck: Callable[[], None]) -> None:
@@ -133,11 +169,16 @@ class Evictor:
             namespace=held.namespace,
             uid=held.uid,
             timeout_s=WRITE_DEADLINE_S,
-            recheck=recheck,
+            recheck=partial(self._expect_answer, held, nomination, recheck),
         )
 
     def _note(self, held: Reservation, nomination: Nomination) -> None:
+        self.unanswered.pop(held.uid, None)
+        if held.uid in self.evicted:
+            # The watch has told it before the answer.
+            return
         self.evicted[held.uid] = None
+        self.counts.victims += 1
         _log.info("pod evicted", pod=held.full_name, node=held.node, room_for=nomination.full_name)
         told = _tell(nomination)
         pod = Subject("Pod", held.namespace, held.name, held.uid)

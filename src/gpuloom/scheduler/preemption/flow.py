@@ -58,7 +58,7 @@ class PreemptionFlow:
         settings = self.state.settings
         self.refused = RefusedEvictions(self.clocks.monotonic)
         self.writer = NominationWriter(self.client, self.state, self.clocks)
-        self.evictor = Evictor(self.client, self.recorder, self.clocks)
+        self.evictor = Evictor(self.client, self.recorder, self.clocks, self.counts)
         self.finder = PlanFinder(
             self.state,
             self.refused,
@@ -198,8 +198,6 @@ class PreemptionFlow:
         record(self.recorder, pod, "Normal", "PreemptionStarted", f"evicting {leave} from node {plan.node}")
         for victim in plan.victims:
             match await self.evictor.evict(victim, nomination, recheck, may_break=victim.uid in plan.breaking):
-                case EvictionOutcome.LEAVES:
-                    self.counts.victims += 1
                 case EvictionOutcome.FORBIDDEN:
                     self.refused.note(victim.uid)
                     return DropCause.FORBIDDEN
@@ -230,7 +228,11 @@ class PreemptionFlow:
             # Others may begin now.
             self.attempts.changed.set()
 
+    def _leaves(self, uid: str) -> bool:
+        return uid not in self.state.shown.pods or self.state.shown.is_terminating(uid)
+
     async def _sweep(self) -> None:
+        self.evictor.note_leaving(self._leaves)
         if self.state.charge.is_ours:
             await self.finder.prepare()
         time_slice = TimeSlice()

@@ -1,8 +1,9 @@
 """Nodes on which kube-scheduler may evict pods for one with cards, until it says which of them it chose.
 
 It says so by the pod's ``status.nominatedNodeName``. From then on the pod is nominated here too, so that nobody takes
-the cards for which others leave. Until then, for a moment, room is made on none of them for anybody else: one victim
-would leave for two pods, and kube-scheduler would have to evict others for the second.
+the cards for which others leave. Until then, for a moment, room is made on none of them for anybody else, nor are they
+answered for another pod that is no more important: one victim would leave for two pods, and kube-scheduler would have
+to evict others for the second.
 """
 
 import asyncio
@@ -20,8 +21,9 @@ BELIEVED_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class _Promise:
-    """Who leaves each node, and until when kube-scheduler is expected to choose (monotonic seconds)."""
+    """The pod's priority, who leaves each node, and until when kube-scheduler is expected to choose (monotonic s)."""
 
+    priority: int
     victims: Mapping[str, frozenset[str]]
     until: float
 
@@ -38,13 +40,13 @@ class PromisedNodes:
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     _by_uid: dict[str, _Promise] = field(default_factory=dict)
 
-    def note(self, uid: str, victims: Mapping[str, frozenset[str]], now: float) -> None:
+    def note(self, uid: str, priority: int, victims: Mapping[str, frozenset[str]], now: float) -> None:
         """Take what kube-scheduler was answered for a pod: who leaves each node.
 
         now  monotonic seconds
         """
         self.forget(uid)
-        self._by_uid[uid] = _Promise(victims, now + CHOOSES_WITHIN_S)
+        self._by_uid[uid] = _Promise(priority, victims, now + CHOOSES_WITHIN_S)
         if len(self._by_uid) > MOST_PROMISED:
             self.forget(next(iter(self._by_uid)))
 
@@ -69,6 +71,14 @@ class PromisedNodes:
         now  monotonic seconds
         """
         return frozenset(node for one in self._by_uid.values() if one.until > now for node in one.victims)
+
+    def find_promised_before(self, uid: str, priority: int, now: float) -> frozenset[str]:
+        """Return those of them that kube-scheduler was answered for other pods, at least as important as this one.
+
+        now  monotonic seconds
+        """
+        promises = [one for other, one in self._by_uid.items() if other != uid and one.priority >= priority]
+        return frozenset(node for one in promises if one.until > now for node in one.victims)
 
     def take(self, uid: str) -> frozenset[str]:
         """Return who leaves the chosen node for a pod, once; nobody where nothing was promised."""

@@ -49,7 +49,7 @@ class PreemptVerb:
             raise PreemptError(f"pod {pod.full_name}: {error}") from error
         if not demands:
             return args.victims
-        kept = self.state.nominations.nodes_kept_from(pod.metadata.uid, pod.priority)
+        kept = self._find_kept(pod)
         going = {node: one.uids for node, one in args.victims.items() if node not in kept and self._is_known(node)}
         planner = PreemptionPlanner(
             self.state.pod_scheduler,
@@ -70,7 +70,7 @@ class PreemptVerb:
         if self.state.nominations.find(uid) is not None:
             return {}
         # Room may have been made for others while it was planned.
-        kept = self.state.nominations.nodes_kept_from(uid, pod.priority)
+        kept = self._find_kept(pod)
         current = [plan for plan in plans if plan.node not in kept and self._is_current(plan)]
         joined = {plan.node: self._join(victims[plan.node], plan) for plan in current}
         if joined:
@@ -78,8 +78,14 @@ class PreemptVerb:
             self.attempts.drop(uid)
             if self.attempts.is_on:
                 who_leaves = {node: frozenset(one.uids) for node, one in joined.items()}
-                self.state.promised.note(uid, who_leaves, self.finder.clocks.monotonic())
+                self.state.promised.note(uid, pod.priority, who_leaves, self.finder.clocks.monotonic())
         return joined
+
+    def _find_kept(self, pod: Pod) -> frozenset[str]:
+        """Return where room is made, or may be about to be, for pods that go before this one."""
+        uid, priority, now = pod.metadata.uid, pod.priority, self.finder.clocks.monotonic()
+        promised = self.state.promised.find_promised_before(uid, priority, now)
+        return promised | self.state.nominations.nodes_kept_from(uid, priority)
 
     def _join(self, theirs: NodeVictims, plan: PreemptionPlan) -> NodeVictims:
         """Return all victims on a node; kube-scheduler takes the first for the most important."""
