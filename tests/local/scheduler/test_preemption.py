@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from local.scheduler.clock import let_answers_arrive, poll
-from local.scheduler.site import DEFAULTS, Site, card
+from local.scheduler.site import DEFAULTS, REGISTER, Site, card
 from local.scheduler.test_quotas import limit
 from msgspec.structs import replace as replace_struct
 
@@ -15,9 +15,11 @@ from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.steps import run_to_end
 from gpuloom.kube import HOST_PODS, NODES, PODS
 from gpuloom.model.cards import Ints
+from gpuloom.scheduler.preemption.flow import PERIOD_S
 from gpuloom.web.views.explaining import explain_pod
 from gpuloom.web.views.source import EVERYTHING, Source
 from gpuloom.wire.objects import Pod
+from gpuloom.wire.register import encode_register
 
 ON = replace(DEFAULTS, preemption="on")
 NOMINATED = "gpuloom.io/nominated"
@@ -214,6 +216,24 @@ async def test_a_pod_of_higher_priority_takes_the_room_and_the_nomination_ends(s
     assert await site.choose(await submit(site, "highest", 8000, 100)) == "n1"
     await site.clock.run_until(lambda: not is_nominated(site, high))
     await poll(lambda: NOMINATED not in site.process.state.shown.pods[high.metadata.uid].annotations)
+
+
+async def test_a_pod_whose_node_loses_its_room_is_planned_for_anew_about_a_second_later(site: Site) -> None:
+    await site.register("n2", card("n2"))
+    first, second = await run(site, "first", 8000, 1), await run(site, "second", 8000, 2, node="n2")
+    await make_room(site, high := await submit(site, "high", 8000, 10), "n1", "n2")
+    await wait_leaving(site, first)
+    await site.annotate("n1", {REGISTER: encode_register((card("n1", healthy=False),))})
+    lost_s = site.clock.elapsed_s
+    assert await site.choose(high, "n1", "n2") is None
+    await site.clock.run_until(lambda: not is_nominated(site, high), step_s=0.05)
+    assert site.clock.elapsed_s - lost_s <= PERIOD_S + 0.05
+    assert site.process.parts.preemption.counts.ended == {"no_room": 1}
+    # What changes a pod makes kube-scheduler try it again.
+    await poll(lambda: NOMINATED not in site.process.state.shown.pods[high.metadata.uid].annotations)
+    await make_room(site, high, "n1", "n2")
+    await wait_leaving(site, second)
+    assert (await site.pod("high")).annotations[NOMINATED].startswith("n2;")
 
 
 async def test_of_two_pods_for_one_card_one_evicts(site: Site) -> None:

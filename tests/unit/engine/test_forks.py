@@ -253,10 +253,27 @@ def test_a_fork_is_gone_with_its_last_user_without_the_garbage_collector(nodes: 
         gc.enable()
 
 
+def limit(state: ClusterState, name: str, memory_mib: int) -> None:
+    hard = {"limits.nvidia.com/gpumem": str(memory_mib)}
+    quota = {"metadata": {"name": name, "namespace": "default"}, "spec": {"hard": hard}}
+    state.quotas.apply(msgspec.convert(quota, ResourceQuota))
+
+
+def test_a_quota_that_comes_in_a_fork_never_counts_outside_and_none_from_outside_in_a_fork() -> None:
+    state = a_state()
+    limit(state, "both", 9000)
+    fork = state.fork(("n1",))
+    limit(fork, "inside", 5000)
+    limit(state, "outside", 7000)
+    for one in (state, fork):
+        limit(one, "both", 8000)
+    (outside,), (inside,) = (one.quotas.limits("default").values() for one in (state, fork))
+    assert (outside, inside) == (7000, 5000)
+
+
 def test_quotas_count_in_a_fork_of_one_node_what_namespaces_hold_elsewhere() -> None:
     state = a_state()
-    quota = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"limits.nvidia.com/gpumem": "13000"}}}
-    state.quotas.apply(msgspec.convert(quota, ResourceQuota))
+    limit(state, "q", 13_000)
     alone = PodScheduler(state.fork(("n1",)), Options())
     asked = read_demands(pod(gpu=1, gpumem=2000), CATALOG, Options())
     assert alone.decide(asked, ("n1",)).node is None

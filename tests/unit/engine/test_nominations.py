@@ -18,6 +18,7 @@ from gpuloom.engine.state.closings import Closing
 from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.engine.state.nominations import Nomination, Nominations
+from gpuloom.engine.steps import Steps, run_to_end
 from gpuloom.model.nodecards import NodeCards
 from gpuloom.vendors.catalog import make_catalog
 from gpuloom.wire.errors import WireError
@@ -337,6 +338,28 @@ def test_room_beside_nominated_pods_is_where_one_more_nominated_at_last_would_fi
             last = make_last(c, demands, name, priority)
             expected = last.victims if fresh.would_fit(last) else None
             assert c.scheduler.wait_beside(demands, name, priority) == expected
+
+
+def test_a_node_that_is_filled_between_two_steps_has_no_capacity_any_more() -> None:
+    c = Cluster({"a": 1})
+    c.nominate("high", 8, 10, "a")
+    steps = c.scheduler.find_capacity(c.demands("low", 4), 0)
+    next(steps)
+    assert c.place("higher", 14, 11) == "a"
+    assert not run_to_end(steps)
+
+
+@pytest.mark.parametrize("seed", first_of(range(30), 3))
+def test_whether_any_node_would_do_is_told_as_of_the_last_step_whatever_happens_between_them(seed: int) -> None:
+    chooser = Random(seed)
+    for c, _, demands, priority in churn(seed):
+        steps = Steps(c.scheduler.find_capacity(demands, priority))
+        for number, _ in enumerate(steps, 100):
+            change(c, chooser, number)
+            c.place(f"q{number}", chooser.choice((2, 6, 12)), chooser.randint(0, 3))
+        fresh = NominationScheduler(PodScheduler(c.state, Options()), c.nominations, c.terminating)
+        names = NodeNames(msgspec.json.encode(list("abcd")))
+        assert steps.result == (fresh.decide_among(demands, names, priority).node is not None)
 
 
 def churn(seed: int) -> Iterator[tuple[Cluster, NominationScheduler, Demands, int]]:

@@ -278,6 +278,18 @@ def test_quota_that_a_pod_gives_back_who_ends_on_another_node_is_counted_on() ->
     assert not still_holds(cluster.scheduler, preemptor, replace(plan, leaving=()))
 
 
+def test_a_plan_does_not_hold_once_a_quota_came_that_leaves_the_pod_no_room() -> None:
+    cluster = Cluster(1)
+    low = cluster.hold("n0", 0, 1)
+    wanted = pod(gpu=1, gpumem=7_000)
+    plan, preemptor = cluster.plan(wanted), Preemptor(read_demands(wanted, CATALOG, Options()), 5)
+    assert names(plan) == ("n0", (low,))
+    assert plan is not None
+    assert still_holds(cluster.scheduler, preemptor, plan)
+    limit(cluster, 6_999)
+    assert not still_holds(cluster.scheduler, preemptor, plan)
+
+
 def test_a_pod_of_another_namespace_that_ends_gives_back_no_quota() -> None:
     cluster = Cluster(3)
     cluster.hold("n0", 0, 9, namespace="default", memory_mib=6_000)

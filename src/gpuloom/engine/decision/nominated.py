@@ -109,18 +109,19 @@ class NominationScheduler:
         return {node: grade for node, grade in offer.items() if node not in refusing}
 
     def find_capacity(self, demands: Demands, priority: int) -> Generator[None, None, bool]:
-        """Tell whether any node would do, in steps: each node on which others wait is asked in one of its own."""
+        """Tell whether any node would do, in steps, as of the last one; a node on which others wait takes several."""
         if not self.pod_scheduler.has_capacity(demands):
             return False
-        asked = demand_class_of(demands)
-        for node, kept in self._find_kept(demands, priority).items():
-            if self.pod_scheduler.takes(demands, node) and kept.find_refusal(asked) is None:
-                yield from kept.bring_up_in_steps()
-                if kept.decide(demands, asked).node is not None:
+        kept, asked = self._find_kept(demands, priority), demand_class_of(demands)
+        if not kept:
+            return True
+        for node, one in kept.items():
+            if self.pod_scheduler.takes(demands, node) and one.find_refusal(asked) is None:
+                yield from one.bring_up_in_steps()
+                # Between steps nodes change, and so does who waits there.
+                if self.takes(demands, node, priority):
                     return True
                 yield
-        if not self._find_kept(demands, priority):
-            return True
         names = _name(list(self.pod_scheduler.cluster_state.nodes))
         return self._decide_among(demands, names, priority, None).node is not None
 

@@ -7,14 +7,16 @@ from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor
 def still_holds(scheduler: PodScheduler, preemptor: Preemptor, plan: PreemptionPlan) -> bool:
     """Tell whether the pod fits when all of a plan have left, and would not if any victim stayed.
 
-    Nothing has to be asked where nothing changed on the node since the plan was made; otherwise one question to the
-    node's cards a victim, and one more.
+    Nothing has to be asked where nothing changed on the node since the plan was made and no quota limits the pod;
+    otherwise one question to the node's cards a victim, and one more.
     """
     state = scheduler.cluster_state
     named = (*plan.victims, *plan.leaving)
     if not all(state.ledger.find(one.uid) is one.reservation for one in named):
         return False
-    if plan.seen is not None and not state.has_changed(plan.node, plan.seen):
+    is_as_seen = plan.seen is not None and not state.has_changed(plan.node, plan.seen)
+    # A quota that came since shows on no node.
+    if is_as_seen and not scheduler.is_limited(preemptor.demands):
         return True
     elsewhere = [one.uid for one in plan.leaving if one.reservation.node != plan.node]
     fork = scheduler.fork((plan.node,), elsewhere)
