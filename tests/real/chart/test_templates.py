@@ -803,7 +803,7 @@ LARGE: dict[str, Any] = {
         "kubeBurst": MANY,
         "kubeTimeout": MANY,
         "extenderHTTPTimeout": MANY,
-        "replicas": MANY,
+        "replicas": MANY * 10,
         "preemption": {"enabled": True, "mostPlans": MANY},
         "defragmentation": {"enabled": True, "mostMoves": MANY},
         "kubeScheduler": {"podMaxBackoffSeconds": MANY},

@@ -60,3 +60,11 @@ def test_checks_are_those_of_the_doctor():
     }
     assert "webhook-answers" in named
     assert named - known == set()
+
+
+def test_the_label_of_clusters_that_moved_from_hami_stands_beside_the_usual_one():
+    migration = (ROOT / "docs" / "migration.md").read_text(encoding="utf-8")
+    assert "kubectl label node NODE gpu=gpuloom" in migration
+    named = [line for line in PAGE.splitlines() if "gpu=on" in line]
+    assert named
+    assert [line for line in named if "gpu=gpuloom" not in line] == []

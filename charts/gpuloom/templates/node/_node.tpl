@@ -91,6 +91,12 @@ readOnlyRootFilesystem: true
 {{- if and (has (lower $key) (list "devicesplitcount" "preconfigureddevicememory")) (kindIs "float64" $value) (or (lt $value 0.0) (ne (floor $value) $value)) -}}
 {{- fail (printf "%s: %s of node %s must be a whole number of 0 or more, not %s" $name $key $named (toJson $value)) -}}
 {{- end -}}
+{{- if and (hasSuffix "scaling" (lower $key)) (kindIs "float64" $value) (lt $value 0.0) -}}
+{{- fail (printf "%s: %s of node %s must be 0 or more, not %s" $name $key $named (toJson $value)) -}}
+{{- end -}}
+{{- if and (eq (lower $key) "devicesplitcount") (kindIs "float64" $value) (gt $value 4000.0) -}}
+{{- fail (printf "%s: %s of node %s must be at most 4000, not %s" $name $key $named (toJson $value)) -}}
+{{- end -}}
 {{- if kindIs "slice" $value -}}
 {{- $kind := eq (lower $key) "index" | ternary "float64" "string" -}}
 {{- range $value -}}

@@ -125,7 +125,7 @@ capabilities:
 {{- define "gpuloom.asksMonitors" -}}
 {{- $dashboard := .Values.scheduler.dashboard -}}
 {{- $monitors := and .Values.devicePlugin.enabled .Values.devicePlugin.monitor.enabled -}}
-{{- if and $dashboard.enabled $monitors (not (has $dashboard.monitorInterval (list "0" "0s" "0m" "0h"))) }}true{{ end -}}
+{{- if and $dashboard.enabled $monitors (ne (include "gpuloom.seconds" $dashboard.monitorInterval) "0") }}true{{ end -}}
 {{- end -}}
 
 {{/* The names by which callers reach the scheduler, with commas. */}}
@@ -147,6 +147,13 @@ capabilities:
 {{- with .Values.scheduler.workload -}}
 {{- if and .pods .configMap -}}
 {{- fail (printf "scheduler.workload has pods and configMap %s: give one of them" .configMap) -}}
+{{- end -}}
+{{- range $at, $one := .pods -}}
+{{- if and $one.cards (not $one.vendor) -}}
+{{- fail (printf "scheduler.workload.pods, entry %d, asks for %s cards of no vendor: name it, such as NVIDIA, or * for any" (add1 $at) (toJson $one.cards)) -}}
+{{- else if and $one.vendor (not $one.cards) -}}
+{{- fail (printf "scheduler.workload.pods, entry %d, names vendor %s but no cards: give their number, or leave the vendor out" (add1 $at) $one.vendor) -}}
+{{- end -}}
 {{- end -}}
 {{- if .pods }}{{ include "gpuloom.scheduler" $ }}-workload{{ else }}{{ .configMap }}{{ end -}}
 {{- end -}}

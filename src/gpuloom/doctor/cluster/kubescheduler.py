@@ -16,7 +16,7 @@ _SERVED = {"v1": (25, 999), "v1beta3": (23, 28), "v1beta2": (22, 27), "v1beta1":
 """Minor versions of Kubernetes, first and last, whose kube-scheduler reads each version of its configuration."""
 
 _KUBE_TIMEOUT_S = 30.0
-_MARGIN_S = 1.0
+MARGIN_S = 1.0
 
 
 def judge_kube_scheduler(facts: ClusterFacts) -> Iterator[Problem]:
@@ -102,7 +102,7 @@ def _judge_extender(scheduler: KubeScheduler, extender: ExtenderConfig, flags: E
         text = "nodeCacheCapable is not set, so whole nodes are sent with every question, and that is slow"
         yield _complain(scheduler, text, "set nodeCacheCapable: true", Severity.WARNING)
     timeout_s = _read_timeout_s(extender)
-    if timeout_s is not None and timeout_s < flags.lock_wait_s + _MARGIN_S:
+    if timeout_s is not None and timeout_s < flags.lock_wait_s + MARGIN_S:
         text = f"httpTimeout is {timeout_s:g} s, but a bind may wait {flags.lock_wait_s:g} s for its node's lock"
         remedy = f"set httpTimeout to {flags.lock_wait_s + 2:g}s or more, or --node-lock-retry-timeout to less"
         yield _complain(scheduler, text, remedy, Severity.WARNING)
