@@ -1,17 +1,19 @@
 """Closing cards to new pods, and opening them again, by the node's list of closed cards.
 
 Beside it notes tell which of them are closed for moves, and by whom. Moves open at their end what is on their note,
-and who closes a card for good takes it off.
+and who closes a card for good takes it off. A command writes again and again that it still makes them: where it was
+killed, somebody else opens what is on its note.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from gpuloom.kube.annotations import Annotations, change_annotations
 from gpuloom.kube.client import KubeClient
 from gpuloom.kube.resources import NODES
 from gpuloom.kube.transport import go_on
-from gpuloom.wire.keys import NODE_CORDON, NODE_DEFRAG, NODE_MOVING
+from gpuloom.wire.keys import NODE_CORDON, NODE_DEFRAG, NODE_DEFRAG_RENEWED, NODE_MOVING
 from gpuloom.wire.objects import Node
 from gpuloom.wire.words import decode_list, encode_list
 
@@ -54,6 +56,7 @@ async def close_for_moves(
 ) -> None:
     """Close cards of a node, and note it; ``closed`` gets those that are not closed yet, before they are.
 
+    On a command's note they stay closed only while :func:`renew_closing` is called.
     Raises ApiError, and what ``recheck`` raises.
     """
 
@@ -62,9 +65,23 @@ async def close_for_moves(
         to_close = [uuid for uuid in uuids if uuid not in before]
         # A write of unknown outcome is tried again: what it closed is ours to open, too.
         closed.extend(uuid for uuid in to_close if uuid not in closed)
-        return _add(node, NODE_CORDON, to_close) | _add(node, note, to_close)
+        renewal = _renewal() if to_close and note == NODE_DEFRAG else {}
+        return _add(node, NODE_CORDON, to_close) | _add(node, note, to_close) | renewal
 
     await change_annotations(client, NODES, node, change, recheck=recheck)
+
+
+async def renew_closing(client: KubeClient, node: str, uuids: Sequence[str]) -> None:
+    """Write that a command still makes the moves for which these cards of a node are closed, if any still is.
+
+    Raises ApiError.
+    """
+
+    def change(node: Node) -> Annotations:
+        noted = _list(node, NODE_DEFRAG)
+        return _renewal() if any(uuid in noted for uuid in uuids) else {}
+
+    await change_annotations(client, NODES, node, change)
 
 
 async def open_after_moves(
@@ -88,6 +105,18 @@ def list_closed_for_moves(node: Node) -> Sequence[str]:
     return _list(node, NODE_MOVING)
 
 
+def list_closed_by_command(node: Node) -> tuple[Sequence[str], str]:
+    """Return the cards of a node that are noted to be closed for moves of a command, and when it last wrote so.
+
+    It is empty for one that never does, of an earlier release.
+    """
+    return _list(node, NODE_DEFRAG), node.annotations.get(NODE_DEFRAG_RENEWED, "")
+
+
+def _renewal() -> dict[str, str | None]:
+    return {NODE_DEFRAG_RENEWED: datetime.now(UTC).isoformat()}
+
+
 def _list(node: Node, key: str) -> Sequence[str]:
     return decode_list(node.annotations.get(key, ""))
 
@@ -103,4 +132,7 @@ def _take(node: Node, key: str, uuids: Sequence[str]) -> dict[str, str | None]:
     left = [uuid for uuid in before if uuid not in uuids]
     if len(left) == len(before):
         return {}
-    return {key: encode_list(left) if left else None}
+    if left:
+        return {key: encode_list(left)}
+    is_renewed = key == NODE_DEFRAG and NODE_DEFRAG_RENEWED in node.annotations
+    return {key: None, NODE_DEFRAG_RENEWED: None} if is_renewed else {key: None}

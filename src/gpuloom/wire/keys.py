@@ -11,6 +11,7 @@ NODE_CORDON: Final = "hami.io/device-cordon"
 NODE_SERVES: Final = "gpuloom.io/serves"
 NODE_MOVING: Final = "gpuloom.io/closed-for-moves"
 NODE_DEFRAG: Final = "gpuloom.io/closed-for-defrag"
+NODE_DEFRAG_RENEWED: Final = "gpuloom.io/defrag-renewed"
 
 # On pods, written by gpuloom; VGPU_NODE is a label as well.
 VGPU_NODE: Final = "hami.io/vgpu-node"

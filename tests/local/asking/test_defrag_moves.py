@@ -22,7 +22,7 @@ from gpuloom.local.description import ClusterDescription, NodeDescription
 from gpuloom.local.manifests import pod_manifest
 from gpuloom.local.waiting import wait_until
 from gpuloom.node.simulated import load_machine
-from gpuloom.wire.keys import NODE_CORDON, NODE_DEFRAG, NOMINATED
+from gpuloom.wire.keys import NODE_CORDON, NODE_DEFRAG, NODE_DEFRAG_RENEWED, NOMINATED
 from gpuloom.wire.nomination import encode_nomination
 
 NAMES = ("moves-1", "moves-2")
@@ -162,6 +162,22 @@ async def test_who_is_stopped_leaves_no_card_closed(stage: Stage, number: signal
     assert (process.returncode, err) == (130, b"gpuloom: stopped: nobody else moves, and the cards are open again\n")
     assert await closed_cards(stage) == ""
     assert set(await nodes_of_pods(stage)) == {"moves-2"}
+
+
+async def test_who_is_killed_leaves_noted_which_cards_are_to_be_opened_for_it(stage: Stage) -> None:
+    tokens = ("defrag", "--for", "t4=2", "--execute", "--yes")
+    process = await start_gpuloom(*tokens, kubeconfig=str(stage.cluster.kubeconfig))
+    await wait_until(stage.cluster.client, PODS, lambda found: len(found) < len(NAMES), timeout_s=DEADLINE_S)
+    process.kill()
+    async with asyncio.timeout(DEADLINE_S):
+        await process.communicate()
+    left = (await stage.cluster.client.get(NODES, "node-a")).annotations
+    assert left[NODE_DEFRAG] == left[NODE_CORDON]
+    assert left[NODE_DEFRAG_RENEWED]
+    for card in left[NODE_CORDON].split(","):
+        assert (await stage.gpuloom("uncordon", card)).code == 0
+    opened = (await stage.cluster.client.get(NODES, "node-a")).annotations
+    assert not {NODE_CORDON, NODE_DEFRAG, NODE_DEFRAG_RENEWED} & opened.keys()
 
 
 async def test_a_card_that_is_cordoned_during_moves_stays_closed(stage: Stage) -> None:

@@ -86,6 +86,20 @@ async def test_a_card_that_is_drained_twice_is_told_to_be_closed_already(stage: 
     assert again.out == f"no pod is on {card}\n{card} already cordoned\n"
 
 
+async def test_a_pod_whose_binding_was_sent_before_the_card_was_closed_is_evicted_too(stage: Stage) -> None:
+    for name in NAMES:
+        await stage.cluster.client.delete(PODS, name, namespace="default")
+    assert (await stage.gpuloom("cordon", "node-a/1")).code == 0
+    sent = InjectedFault(method="POST", path="/binding$", delay_s=3)
+    stage.cluster.server.faults.add(sent)
+    await stage.cluster.submit(pod_manifest("late", memory_mib=6000, owner="set"))
+    await wait_until_met(stage.cluster.server, sent)
+    said = await stage.gpuloom("drain-card", CARD, "--yes")
+    assert (said.code, said.err) == (0, "")
+    assert "pod default/late evicted\n" in said.out
+    assert await staying(stage) == set()
+
+
 async def test_all_who_stay_are_told_and_that_the_card_is_closed(stage: Stage) -> None:
     stage.cluster.server.faults.add(InjectedFault(method="POST", path="/pods/two/eviction", status=403))
     said = await stage.gpuloom("drain-card", CARD, "--yes")

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 from local.scheduler.clock import DEADLINE_S, let_answers_arrive, poll
-from local.scheduler.site import ALLOCATED, DEFAULTS, LOCK, PHASE, TO_ALLOCATE, VGPU_NODE, Site, share_of
+from local.scheduler.site import ALLOCATED, DEFAULTS, LOCK, PHASE, TO_ALLOCATE, VGPU_NODE, Site, card, share_of
 
 from gpuloom.engine.state.nominations import Nomination
 from gpuloom.kube import NODES, PODS, RESOURCE_QUOTAS
 from gpuloom.scheduler.bind.nodelock.locks import WRITES_AT_ONCE
+from gpuloom.wire.keys import NODE_CORDON
 from gpuloom.wire.objects import Pod
 
 OTHER_LOCK = "2026-11-21T12:00:00Z,default,other"
@@ -386,6 +387,93 @@ async def test_a_bind_superseded_while_it_sets_the_lock_gives_the_lock_back(site
     assert "was superseded" in await bind
     assert await site.lock("n1") is None
     assert (await site.pod()).spec.node_name == ""
+
+
+async def cordon(site: Site, uuid: str | None = "GPU-n1-0", node: str = "n1") -> None:
+    """Let this be the only card of the node that takes no new pods."""
+    await site.annotate(node, {NODE_CORDON: uuid})
+
+
+async def filtered_on_two(site: Site) -> tuple[Pod, str, str]:
+    """A pod, the card that was chosen for it on a node of two cards, and the other one."""
+    await site.register("n2", card("n2"), card("n2", 1))
+    pod = await site.submit()
+    assert await site.choose(pod, "n2") == "n2"
+    (held,) = site.process.state.cluster.ledger
+    chosen = held.shares["NVIDIA"][0][0].uuid
+    (other,) = {"GPU-n2-0", "GPU-n2-1"} - {chosen}
+    return pod, chosen, other
+
+
+async def test_a_pod_does_not_come_to_a_card_that_was_cordoned_since_it_was_filtered(site: Site) -> None:
+    """binding 2 step 4: filtered again it gets another."""
+    pod, chosen, other = await filtered_on_two(site)
+    await cordon(site, chosen, "n2")
+    said = f"card {chosen} of node n2 was cordoned after it was chosen for pod default/p, filter again"
+    assert await site.bind(pod, "n2") == said
+    assert (await site.wait_event("BindingFailed")).message == said
+    assert ((await site.pod()).spec.node_name, await site.lock("n2")) == ("", None)
+    assert await site.choose(pod, "n2") == "n2"
+    assert await site.bind(pod, "n2") == ""
+    assert (await site.pod()).annotations[ALLOCATED].startswith(f"{other},")
+
+
+async def test_a_pod_comes_to_its_card_when_another_is_cordoned(site: Site) -> None:
+    pod, _, other = await filtered_on_two(site)
+    await cordon(site, other, "n2")
+    assert await site.bind(pod, "n2") == ""
+
+
+async def test_a_pod_comes_to_a_card_that_was_opened_again(site: Site) -> None:
+    pod = await filtered(site)
+    await cordon(site)
+    assert "was cordoned" in await site.bind(pod)
+    await cordon(site, None)
+    assert await site.bind(pod) == ""
+
+
+async def test_a_bind_ends_when_the_card_is_cordoned_while_it_waits(site: Site) -> None:
+    """binding 3: it leaves the queue."""
+    pod = await filtered(site)
+    await site.submit("other")
+    await site.annotate("n1", {LOCK: OTHER_LOCK})
+    bind = site.start_bind(pod)
+    await poll(lambda: site.process.locks.waiting == 1)
+    await cordon(site)
+    assert "was cordoned" in await site.clock.run_until_done(bind)
+    assert site.clock.elapsed_s < 5
+    assert ((await site.pod()).spec.node_name, await site.lock()) == ("", OTHER_LOCK)
+
+
+async def test_a_bind_ends_when_the_card_is_cordoned_while_it_sets_the_lock(site: Site) -> None:
+    """binding 2 step 4."""
+    pod = await filtered(site)
+    setting = site.fail("PATCH", "/nodes/n1", delay_s=0.3)
+    bind = site.start_bind(pod)
+    await poll(lambda: site.has_happened(setting))
+    await cordon(site)
+    assert "was cordoned" in await bind
+    assert ((await site.pod()).spec.node_name, await site.lock()) == ("", None)
+
+
+async def test_a_pod_that_is_bound_stays_so_when_its_card_is_cordoned(site: Site) -> None:
+    """binding 2 step 2."""
+    pod = await filtered(site)
+    assert await site.bind(pod) == ""
+    await cordon(site)
+    assert await site.bind(pod) == ""
+    assert site.process.state.cluster.ledger.find(pod.metadata.uid) is not None
+
+
+async def test_a_binding_whose_outcome_is_open_is_settled_whatever_is_cordoned(site: Site) -> None:
+    """binding 2.1: it may have arrived, so what it holds is not given back."""
+    pod = await filtered(site)
+    site.fail("POST", "/binding", delay_s=0.3, lose_answer=True)
+    bind = site.start_bind(pod)
+    await poll(lambda: pod.metadata.uid in site.process.state.binds.binding)
+    await cordon(site)
+    assert await bind == ""
+    assert site.process.state.cluster.ledger.find(pod.metadata.uid) is not None
 
 
 async def test_a_pod_deleted_while_its_bind_waits_ends_the_waiting(site: Site) -> None:

@@ -10,8 +10,10 @@ from local.scheduler.site import DEFAULTS, Site, card
 
 from gpuloom.kube import DISRUPTION_BUDGETS, NODES
 from gpuloom.kube.cordons import NodeCard, write_cordon
+from gpuloom.scheduler.defragmentation.cluster import OWNED_PODS
+from gpuloom.scheduler.defragmentation.moving import MoveReport, Moving, make_moves
 from gpuloom.scheduler.settings import SchedulerSettings, SettingsError
-from gpuloom.wire.keys import NODE_CORDON, NODE_MOVING
+from gpuloom.wire.keys import NODE_CORDON, NODE_DEFRAG, NODE_DEFRAG_RENEWED, NODE_MOVING
 from gpuloom.wire.objects import Pod
 
 ON = replace(
@@ -258,6 +260,70 @@ async def test_cards_that_another_process_left_closed_are_opened_and_others_are_
     await empty.clock.advance(60)
     await empty.clock.run_until(lambda: NODE_MOVING not in empty.process.state.shown.nodes["n1"].annotations)
     assert await closed(empty, "n1") == (first, "")
+
+
+def noted(site: Site) -> str:
+    return site.process.state.shown.nodes["n1"].annotations.get(NODE_DEFRAG, "")
+
+
+@pytest.fixture
+async def left(empty: Site) -> Site:
+    """A node of two cards: the administrator has closed the first, a command the second."""
+    await empty.start(DEFAULTS)
+    await empty.process.wait_synced()
+    await empty.register("n1", card("n1"), card("n1", 1))
+    first, second = card("n1").id, card("n1", 1).id
+    await empty.annotate("n1", {NODE_CORDON: f"{first},{second}", NODE_DEFRAG: second, NODE_DEFRAG_RENEWED: "once"})
+    return empty
+
+
+async def pass_minutes(site: Site, count: int) -> None:
+    for _ in range(count):
+        await site.clock.advance(60)
+        await let_answers_arrive()
+
+
+async def test_cards_that_a_command_left_closed_are_opened_when_it_renews_that_no_more(left: Site) -> None:
+    await pass_minutes(left, 2)
+    assert noted(left)
+    await left.clock.run_until(lambda: not noted(left))
+    annotations = (await left.client.get(NODES, "n1")).annotations
+    assert annotations[NODE_CORDON] == card("n1").id
+    assert NODE_DEFRAG_RENEWED not in annotations
+
+
+async def test_cards_stay_closed_while_a_command_renews_that(left: Site) -> None:
+    for number in range(6):
+        await pass_minutes(left, 1)
+        await left.annotate("n1", {NODE_DEFRAG_RENEWED: str(number)})
+    assert noted(left)
+
+
+async def test_a_command_renews_what_it_closed_until_it_ends(site: Site) -> None:
+    await run(site, "a", "n1")
+    (pod,), _ = await site.client.list_all(OWNED_PODS)
+    moving = Moving([pod], "n1", [card("n1").id], timeout_s=60.0, renewal_s=0.01)
+    moves = asyncio.create_task(make_moves(site.client, moving, MoveReport.by_lines(print)))
+    renewals = set[str]()
+
+    def are_several() -> bool:
+        renewals.add(site.process.state.shown.nodes["n1"].annotations.get(NODE_DEFRAG_RENEWED, ""))
+        return len(renewals) > 3
+
+    await poll(are_several)
+    assert noted(site) == card("n1").id
+    moves.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await moves
+    left = (await site.client.get(NODES, "n1")).annotations
+    assert not {NODE_CORDON, NODE_DEFRAG, NODE_DEFRAG_RENEWED} & left.keys()
+
+
+async def test_cards_of_a_command_that_never_renews_stay_closed(left: Site) -> None:
+    """One of an earlier release."""
+    await left.annotate("n1", {NODE_DEFRAG_RENEWED: None})
+    await pass_minutes(left, 6)
+    assert noted(left)
 
 
 async def test_a_node_that_refuses_to_be_written_keeps_no_other_cards_closed(empty: Site) -> None:

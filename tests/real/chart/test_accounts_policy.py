@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from real.chart.policed import Policed, ask, is_denied, wait_until_denied
 
+from gpuloom.wire.keys import NODE_CORDON, NODE_DEFRAG, NODE_DEFRAG_RENEWED, NODE_MOVING
 from harness.api import Api, ApiCallError
 from harness.controlplane import ControlPlane
 from harness.helm import NAMESPACE
@@ -220,14 +221,15 @@ def test_the_scheduler_writes_what_it_writes(policed: Policed, tokens: Tokens, n
             tokens.scheduler.merge(N2, annotate(**{key: value}))
 
 
+@pytest.mark.parametrize("notes", [(NODE_MOVING,), (NODE_DEFRAG, NODE_DEFRAG_RENEWED)], ids=("moves", "defrag"))
 def test_the_scheduler_opens_cards_that_were_closed_for_moves_where_no_moves_are_made(
-    policed: Policed, tokens: Tokens
+    policed: Policed, tokens: Tokens, notes: tuple[str, ...]
 ) -> None:
-    cordon, moving = "hami.io/device-cordon", "gpuloom.io/closed-for-moves"
-    with is_denied("nothing else", f"annotation {moving}"):
-        tokens.scheduler.merge(N2, annotate(**{cordon: "GPU-a", moving: "GPU-a"}))
-    policed.admin.merge(N2, annotate(**{cordon: "GPU-a", moving: "GPU-a"}))
-    tokens.scheduler.merge(N2, annotate(**{cordon: None, moving: None}))
+    closed = dict.fromkeys((NODE_CORDON, *notes), "GPU-a")
+    with is_denied("nothing else", f"annotation {notes[0]}"):
+        tokens.scheduler.merge(N2, annotate(**closed))
+    policed.admin.merge(N2, annotate(**closed))
+    tokens.scheduler.merge(N2, annotate(**dict.fromkeys(closed)))
 
 
 BOUND_WITH = {

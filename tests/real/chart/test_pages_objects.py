@@ -11,6 +11,7 @@ from pages.reading import ROOT, list_blocks
 from gpuloom.wire.keys import (
     NODE_CORDON,
     NODE_DEFRAG,
+    NODE_DEFRAG_RENEWED,
     NODE_HANDSHAKE,
     NODE_LOCK,
     NODE_MOVING,
@@ -29,7 +30,10 @@ pytestmark = [pytest.mark.chart, pytest.mark.control_plane]
 
 NODE = "/api/v1/nodes/n1"
 WRITTEN = dict.fromkeys(
-    (NODE_REGISTER, NODE_HANDSHAKE, NODE_LOCK, NODE_PAIR_SCORES, NODE_CORDON, NODE_SERVES, NODE_MOVING, NODE_DEFRAG),
+    (
+        *(NODE_REGISTER, NODE_HANDSHAKE, NODE_LOCK, NODE_PAIR_SCORES, NODE_CORDON, NODE_SERVES),
+        *(NODE_MOVING, NODE_DEFRAG, NODE_DEFRAG_RENEWED),
+    ),
     "x",
 )
 """What scheduler, device plugin and command line write on nodes."""

@@ -108,6 +108,7 @@ COMMON: dict[str, str] = {
     keys.NODE_CORDON: "list",
     keys.NODE_MOVING: "list",
     keys.NODE_DEFRAG: "list",
+    keys.NODE_DEFRAG_RENEWED: "word",
     keys.VGPU_NODE: "word",
     keys.VGPU_TIME: "number",
     keys.BIND_TIME: "number",

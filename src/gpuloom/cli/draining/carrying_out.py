@@ -9,7 +9,7 @@ from gpuloom.cli.cardlookup import tell_cordon
 from gpuloom.cli.evicting import evict_pod
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.engine.explanation.counting import tell_count
-from gpuloom.kube import FULL_PODS, ApiError, KubeClient
+from gpuloom.kube import FULL_PODS, WRITE_DEADLINE_S, ApiError, KubeClient
 from gpuloom.kube.cordons import NodeCard, write_cordon
 from gpuloom.kube.errors import tell_failure
 from gpuloom.model.uuids import card_id
@@ -26,6 +26,8 @@ _ALLOCATED = "-allocated"
 _STAYS = "the card stays cordoned (gpuloom uncordon opens it)"
 _MAY_STAY = "the card may be cordoned (gpuloom uncordon opens it)"
 _MOST_REASONS = 3
+_SETTLING_S = WRITE_DEADLINE_S + 1.0
+"""So long after a card was closed a Binding may arrive that was sent before the scheduler heard of it."""
 
 
 async def list_pods_on(client: KubeClient, place: NodeCard) -> list[FullPod]:
@@ -78,10 +80,22 @@ async def _ask_for(pods: Sequence[FullPod], agreed: frozenset[str], agree: Agree
 
 
 async def _empty(client: KubeClient, place: NodeCard, agreed: frozenset[str], agree: Agree, timeout_s: float) -> None:
-    """Evict who is on a card until nobody is: what was decided before it was closed may be bound afterwards."""
+    """Evict who is on a card until nobody is, and nobody can come any more whose Binding was sent before it was closed.
+
+    Those that were decided before and are not sent yet the scheduler refuses (binding 2 step 4).
+    """
     now = asyncio.get_running_loop().time
-    end, evicted = now() + timeout_s, 0
-    while pods := await list_pods_on(client, place):
+    closed_at = now()
+    end, evicted = closed_at + timeout_s, 0
+    while True:
+        settles_in_s = closed_at + _SETTLING_S - now()
+        pods = await list_pods_on(client, place)
+        if not pods:
+            if settles_in_s <= 0:
+                break
+            with show_work("waiting for pods that may be on their way to the card"):
+                await asyncio.sleep(settles_in_s)
+            continue
         if evicted and now() > end:
             raise CommandError(f"pods still come to the card: {', '.join(pod.full_name for pod in pods)}")
         agreed = await _ask_for(pods, agreed, agree)

@@ -44,7 +44,8 @@ def drain_card(
     take pods at all; taints, node selectors and other resources are not.
 
     PodDisruptionBudgets are obeyed: an eviction that one forbids is tried again until the time is over. However it
-    ends, the card stays closed; gpuloom uncordon opens it.
+    ends, the card stays closed; gpuloom uncordon opens it. It looks for the last time 5 s after the card was closed or
+    later: until then pods may come whose binding was under way.
 
     Parameters
     ----------

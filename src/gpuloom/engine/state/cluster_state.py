@@ -10,6 +10,7 @@ from gpuloom.engine.state.ledger import ANY_VENDOR, CardKey, Reservation
 from gpuloom.engine.state.outlook import HostCpu, Outlook
 from gpuloom.engine.state.vendor_state import Books, ReservedState, VendorState, group_by_node, open_books
 from gpuloom.model.cards import Ints
+from gpuloom.model.uuids import card_id
 from gpuloom.vendors.catalog import Catalog
 
 _NO_VENDORS = Catalog(())
@@ -115,6 +116,16 @@ class ClusterState(ReservedState):
     def registered(self, node: str, word: str) -> NodeCards | None:
         """Return what a node registered of one vendor's cards, None for nothing."""
         return self[word].table.registered(node)
+
+    def find_cordoned(self, reservation: Reservation) -> str:
+        """Return the id of a card of a reservation that the administrator has closed by now, empty for none."""
+        for word in self.words_of(reservation.node):
+            registered = self.registered(reservation.node, word)
+            if registered is not None and registered.cordoned:
+                cards = (card_id(share.uuid) for share, _ in reservation.each_share_of(word))
+                if found := next((card for card in cards if card in registered.cordoned), ""):
+                    return found
+        return ""
 
     def register(self, node: str, word: str, registered: NodeCards) -> bool:
         """Set a node's cards of one vendor, none to remove them; tell whether that changed anything."""

@@ -154,6 +154,8 @@ class BindVerb:
         def objection() -> str:
             return self._find_objection(reservation, call)
 
+        # Said as it is, not as the reason why a lock was not waited for.
+        _raise_objection(objection())
         async with AsyncExitStack() as stack:
             locks = self._locks_for(reservation)
             for rules, vendors in locks:
@@ -240,6 +242,9 @@ class BindVerb:
             return f"pod {reservation.full_name} was deleted"
         if not self.state.cluster.ledger.is_current(reservation):
             return f"the reservation of pod {reservation.full_name} on node {reservation.node} was superseded"
+        if card := self.state.cluster.find_cordoned(reservation):
+            whom = f"pod {reservation.full_name}"
+            return f"card {card} of node {reservation.node} was cordoned after it was chosen for {whom}, filter again"
         return ""
 
     def _find_objection_to_call(self, call: _Call) -> str:

@@ -2,7 +2,8 @@
 
 Now and then it looks for the most important pod that has waited longer than a settable time, plans as ``gpuloom defrag
 --for`` does, and makes the moves as ``--execute`` does. Cards that a process left closed, because it was killed or lost
-its leadership, are opened by whoever is in charge next: the node says which they are.
+its leadership, are opened by whoever is in charge next: the node says which they are. So are those of a command that
+was killed.
 """
 
 import asyncio
@@ -21,6 +22,7 @@ from gpuloom.kube.errors import ApiError
 from gpuloom.kube.podevents import record
 from gpuloom.kube.recorder import EventRecorder
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.defragmentation.abandoned import AbandonedClosings
 from gpuloom.scheduler.defragmentation.cluster import MovingCluster, OwnedPod, keep_bound, read_budgets, read_pods
 from gpuloom.scheduler.defragmentation.moving import MoveError, MoveReport, make_moves
 from gpuloom.scheduler.defragmentation.planning import order_moves, plan_for
@@ -29,7 +31,7 @@ from gpuloom.scheduler.pods.waiting import UnschedulablePod
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.wire.hostpods import HostPod
-from gpuloom.wire.keys import NODE_MOVING
+from gpuloom.wire.keys import NODE_DEFRAG, NODE_MOVING
 
 _log = structlog.get_logger(__name__)
 
@@ -52,6 +54,10 @@ class Defragmenter:
     clocks: Clocks
     counts: DefragmentationCounts = field(default_factory=DefragmentationCounts)
     _tried: dict[str, float] = field(default_factory=dict)
+    _abandoned: AbandonedClosings = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._abandoned = AbandonedClosings(self.clocks.monotonic)
 
     async def run(self) -> None:
         """Look for pods that wait until cancelled; switched off, only open what was left closed."""
@@ -77,11 +83,14 @@ class Defragmenter:
         for node in list(self.state.shown.nodes.values()):
             await time_slice.yield_if_over()
             if closed := list_closed_for_moves(node):
-                await self._open(node.name, closed)
+                await self._open(node.name, NODE_MOVING, closed)
+            if closed := self._abandoned.find(node):
+                await self._open(node.name, NODE_DEFRAG, closed)
+        self._abandoned.keep_only(self.state.shown.nodes)
 
-    async def _open(self, node: str, cards: Sequence[str]) -> None:
+    async def _open(self, node: str, note: str, cards: Sequence[str]) -> None:
         try:
-            await open_after_moves(self.client, node, NODE_MOVING, cards, self.state.charge.check)
+            await open_after_moves(self.client, node, note, cards, self.state.charge.check)
         except ApiError as error:
             _log.warning("cards stay closed that moves left closed", node=node, cards=list(cards), cause=str(error))
         else:

@@ -1,22 +1,26 @@
 """Making the moves of a plan: one pod at a time, with the cards closed that are to become free.
 
 A closed card takes no new pod, so the pod that is made anew cannot come back to the cards that it left, and no other
-takes them. They are opened again however the moves end.
+takes them. They are opened again however the moves end; where a command was killed, by the scheduler, which sees that
+nobody makes the moves any more.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 
 from gpuloom.kube.client import KubeClient
-from gpuloom.kube.cordons import close_for_moves, open_after_moves
+from gpuloom.kube.cordons import close_for_moves, open_after_moves, renew_closing
 from gpuloom.kube.errors import ApiError
 from gpuloom.kube.eviction import POLL_S, EvictionReport, NotEvictedError, evict_and_wait
 from gpuloom.kube.transport import go_on
 from gpuloom.scheduler.defragmentation.cluster import OWNED_PODS, OwnedPod
 from gpuloom.wire.keys import NODE_DEFRAG
+
+RENEWAL_S = 30.0
+"""So often a command writes that it still makes moves."""
 
 
 class MoveError(Exception):
@@ -29,6 +33,7 @@ class Moving:
 
     timeout_s  so long at most until a pod is gone, and again until the one that is made anew runs
     note       the annotation of the node that tells which cards are closed for these moves
+    renewal_s  so often a command writes on the node that it still makes them
     """
 
     pods: Sequence[OwnedPod]
@@ -36,6 +41,7 @@ class Moving:
     cards: Sequence[str]
     timeout_s: float
     note: str = NODE_DEFRAG
+    renewal_s: float = RENEWAL_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +106,30 @@ async def _close_cards(client: KubeClient, moving: Moving, recheck: Callable[[],
     closed: list[str] = []
     try:
         await close_for_moves(client, moving.node, moving.note, moving.cards, closed, recheck=recheck)
-        yield
+        async with _keep_closed(client, moving, closed) if moving.note == NODE_DEFRAG else nullcontext():
+            yield
     finally:
         if closed:
             await _open_cards(client, moving, closed, recheck)
+
+
+@asynccontextmanager
+async def _keep_closed(client: KubeClient, moving: Moving, closed: Sequence[str]) -> AsyncIterator[None]:
+    """Write again and again that the moves are made for which cards are closed."""
+    task = asyncio.create_task(_renew(client, moving.node, closed, moving.renewal_s))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _renew(client: KubeClient, node: str, closed: Sequence[str], every_s: float) -> None:
+    while True:
+        await asyncio.sleep(every_s)
+        # Once is not enough to have them opened: the next time is soon.
+        with suppress(ApiError):
+            await renew_closing(client, node, closed)
 
 
 async def _open_cards(client: KubeClient, moving: Moving, closed: Sequence[str], recheck: Callable[[], None]) -> None:
