@@ -102,12 +102,9 @@ class Accounts:
     ) -> AsyncIterator[str]:
         """Give the pods that left though nobody but the process can have wanted it, and it has not said why.
 
-        One that is killed says nothing any more; nor does one that gets no answer to an eviction and then has no more
-        use for it, but that it got none is in its log.
+        One that is killed while it waits for an answer says nothing any more.
         """
-        gone = self.world.created.keys() - pods.keys() - self.world.sent_away
-        unanswered = {one["pod"] for one in logs if one["event"] == "pod not evicted"}
-        gone -= {uid for uid in gone if self.world.kills or self.world.created[uid] in unanswered}
+        gone = self.world.created.keys() - pods.keys() - self.world.sent_away - self.world.unanswered
         told = set[str]()
         for namespace in NAMESPACES:
             events, _ = await self.world.site.client.list_all(EVENTS, namespace=namespace)

@@ -91,8 +91,11 @@ class Storm:
                 await deed()
 
     async def kill(self) -> None:
-        self._world.kills += 1
+        moving = [node.name for node in self._state.shown.nodes.values() if NODE_MOVING in node.annotations]
+        held = [one.uid for node in moving for one in self._state.cluster.ledger.on_node(node)]
+        killed = self._site.process
         await self.start()
+        self._world.unanswered.update(held, killed.parts.preemption.evictor.unanswered)
 
     async def ask_people(self) -> None:
         """Ask all who say whether a pod fits about one that waits."""

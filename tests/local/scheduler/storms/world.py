@@ -46,7 +46,7 @@ class World:
     created     by UID the full names of all pods
     owned       UIDs of those that have an owner
     sent_away   UIDs of those that people and kube-scheduler wanted to go
-    kills       how often the process was killed
+    unanswered  UIDs of those that a process may have asked to leave, without an answer, when it was killed
     bound_by_others  UIDs of those that another scheduler has bound
     """
 
@@ -60,7 +60,7 @@ class World:
     created: dict[str, str] = field(default_factory=dict)
     owned: set[str] = field(default_factory=set)
     sent_away: set[str] = field(default_factory=set)
-    kills: int = 0
+    unanswered: set[str] = field(default_factory=set)
     bound_by_others: set[str] = field(default_factory=set)
     _plugins: int = 0
 
