@@ -310,6 +310,14 @@ def test_a_kept_node_that_registers_other_cards_is_asked_anew() -> None:
     assert c.decide("low", 8, 0).node is None
 
 
+def test_a_pod_that_is_nominated_anew_in_the_same_second_and_asks_for_more_is_left_that() -> None:
+    c = Cluster({"a": 1})
+    c.nominate("high", 4, 10, "a")
+    assert c.decide("low", 12, 0).node == "a"
+    c.nominate("high", 8, 10, "a")
+    assert c.decide("low", 12, 0).node is None
+
+
 def test_pods_that_begin_to_leave_make_room_for_the_nominated_one_beside_others() -> None:
     c = Cluster({"a": 2})
     c.place("first", 16, 0, "a")
