@@ -114,7 +114,7 @@ def test_a_pod_that_is_bound_waits_for_nothing(
     handler, asked = make(state, lambda: 0.0), pod(name="a", gpu=1)
     uid = asked.metadata.uid
     state.nominations.put(Nomination(uid, "ns", "a", "n1", 0, state.settings.read_demands(asked), 0))
-    state.promised.note(uid, {"n1": frozenset({"b"})}, 0.0)
+    state.promised.note(uid, 0, {"n1": frozenset({"b"})}, 0.0)
     state.waiting.note_refused(asked, state.settings.read_demands(asked), 0.0)
     spec = msgspec.structs.replace(asked.spec, node_name="n1")
     metadata = msgspec.structs.replace(asked.metadata, annotations=annotations)
@@ -137,7 +137,7 @@ def test_a_node_that_is_nominated_long_after_it_was_promised_was_not_chosen_for_
 ) -> None:
     asked = pod(name="a", gpu=1)
     uid = asked.metadata.uid
-    state.promised.note(uid, {"n1": frozenset({"b"})}, 0.0)
+    state.promised.note(uid, 0, {"n1": frozenset({"b"})}, 0.0)
     status = msgspec.structs.replace(asked.status, nominated_node_name="n1")
     PodHandler(state, lambda: after_s).apply(msgspec.structs.replace(asked, status=status))
     assert (uid in state.promised.chosen) is is_chosen
