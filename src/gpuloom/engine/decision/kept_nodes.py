@@ -1,6 +1,6 @@
 """Nodes on which pods are nominated, as they would be with those placed: a small fork each, brought up when it changed.
 
-A fork takes half a millisecond until it has answered once, bringing it up a third of that. What a node refused is told
+A fork takes a quarter of a millisecond until it has answered once, bringing it up less. What a node refused is told
 again without asking, as long as nothing about it changed. Where a quota limits anybody concerned, nothing is
 remembered: what it leaves changes with pods on other nodes.
 """
