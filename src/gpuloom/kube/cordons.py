@@ -114,6 +114,7 @@ def list_closed_by_command(node: Node) -> tuple[Sequence[str], str]:
 
 
 def _renewal() -> dict[str, str | None]:
+    # Compared, not read: each is another one, so whole seconds would not do.
     return {NODE_DEFRAG_RENEWED: datetime.now(UTC).isoformat()}
 
 

@@ -23,6 +23,16 @@ async def filtered(site: Site, name: str = "p", **request: Any) -> Pod:
     return pod
 
 
+async def start_waiting(site: Site) -> tuple[Pod, "asyncio.Task[str]"]:
+    """A pod, and its bind, which waits for the lock that another pod has."""
+    pod = await filtered(site)
+    await site.submit("other")
+    await site.annotate("n1", {LOCK: OTHER_LOCK})
+    bind = site.start_bind(pod)
+    await poll(lambda: site.process.locks.waiting == 1)
+    return pod, bind
+
+
 async def decided_elsewhere(site: Site, priority: int = 0, node: str = "n1") -> Pod:
     """A pod that another scheduler has filtered: its annotations name its cards."""
     pod = await site.submit(spec={"priority": priority})
@@ -434,11 +444,7 @@ async def test_a_pod_comes_to_a_card_that_was_opened_again(site: Site) -> None:
 
 async def test_a_bind_ends_when_the_card_is_cordoned_while_it_waits(site: Site) -> None:
     """binding 3: it leaves the queue."""
-    pod = await filtered(site)
-    await site.submit("other")
-    await site.annotate("n1", {LOCK: OTHER_LOCK})
-    bind = site.start_bind(pod)
-    await poll(lambda: site.process.locks.waiting == 1)
+    _, bind = await start_waiting(site)
     await cordon(site)
     assert "was cordoned" in await site.clock.run_until_done(bind)
     assert site.clock.elapsed_s < 5
@@ -478,11 +484,7 @@ async def test_a_binding_whose_outcome_is_open_is_settled_whatever_is_cordoned(s
 
 async def test_a_pod_deleted_while_its_bind_waits_ends_the_waiting(site: Site) -> None:
     """binding 3 leaves when deleted."""
-    pod = await filtered(site)
-    await site.submit("other")
-    await site.annotate("n1", {LOCK: OTHER_LOCK})
-    bind = site.start_bind(pod)
-    await poll(lambda: site.process.locks.waiting == 1)
+    pod, bind = await start_waiting(site)
     await site.remove(pod)
     assert "pod default/p was deleted" in await site.clock.run_until_done(bind)
     assert site.clock.elapsed_s < 5
@@ -490,11 +492,7 @@ async def test_a_pod_deleted_while_its_bind_waits_ends_the_waiting(site: Site) -
 
 async def test_a_caller_who_hangs_up_ends_the_waiting(site: Site) -> None:
     """binding 3 leaves when its client hangs up."""
-    pod = await filtered(site)
-    await site.submit("other")
-    await site.annotate("n1", {LOCK: OTHER_LOCK})
-    bind = site.start_bind(pod)
-    await poll(lambda: site.process.locks.waiting == 1)
+    _, bind = await start_waiting(site)
     bind.cancel()
     await poll(lambda: site.process.locks.waiting == 0)
     await site.unlock()
@@ -526,11 +524,7 @@ async def test_stopping_lets_a_binding_that_was_sent_come_to_its_end(site: Site)
 
 async def test_stopping_answers_a_bind_that_waits(site: Site) -> None:
     """binding 5 SIGTERM; scheduler 7.1 shutdown while waiting."""
-    pod = await filtered(site)
-    await site.submit("other")
-    await site.annotate("n1", {LOCK: OTHER_LOCK})
-    bind = site.start_bind(pod)
-    await poll(lambda: site.process.locks.waiting == 1)
+    _, bind = await start_waiting(site)
     async with asyncio.timeout(DEADLINE_S):
         await site.stack.aclose()
     assert await bind == "scheduler shutting down while waiting for node lock: node lock contention"
