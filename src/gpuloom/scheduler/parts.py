@@ -21,6 +21,7 @@ from gpuloom.scheduler.events.refusedpods import PERIOD_S, RefusedPodEvents
 from gpuloom.scheduler.events.unserved import UnservedEvents
 from gpuloom.scheduler.filter.decide import PodPlacer
 from gpuloom.scheduler.filter.deferred import DeferredWork, ImmediateWork
+from gpuloom.scheduler.filter.repeated import RepeatedRefusals
 from gpuloom.scheduler.filter.verb import FilterVerb
 from gpuloom.scheduler.groups.cleanup import GroupCleanup
 from gpuloom.scheduler.http.routes import Routes
@@ -206,7 +207,7 @@ class Parts:
         return Routes(
             settings=self.settings,
             webhook=self.webhook,
-            filter=self.observer.wrap_filter(self.filter_verb),
+            filter=RepeatedRefusals(self.filter_verb.placer, self.observer.wrap_filter(self.filter_verb)).filter,
             prioritize=self.observer.wrap_prioritize(self.state.offers.prioritize),
             bind=self.observer.wrap_bind(self.bind_verb.bind),
             preempt=self.preempt_verb.preempt,
