@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from local.scheduler.clock import poll
 from local.scheduler.site import DEFAULTS, Site, card
+from msgspec.structs import replace as replace_struct
 
 from gpuloom.kube import PODS
 from gpuloom.scheduler.filter.repeated import REMEMBERED_S
@@ -60,6 +61,10 @@ class Scene:
         await self.filter(*nodes)
         return max(one.number for one in self.site.process.state.decisions) > before
 
+    async def annotate(self, key: str, text: str) -> None:
+        patch = {"metadata": {"annotations": {key: text}}}
+        self.high = await self.site.client.patch(PODS, "high", patch, namespace=self.high.namespace)
+
     async def remove(self, node: str) -> None:
         await self.site.remove(self.low[node])
 
@@ -102,11 +107,33 @@ async def test_it_gets_its_room_as_soon_as_its_victims_have_left(scene: Scene) -
     assert (await scene.filter())["NodeNames"] == [scene.waits_for]
 
 
-async def test_it_is_decided_about_again_as_soon_as_it_has_changed(scene: Scene) -> None:
+async def test_it_is_decided_about_again_as_soon_as_it_is_woken(scene: Scene) -> None:
     await scene.remove(scene.other)
-    patch = {"metadata": {"annotations": {"gpuloom.io/woken": "now"}}}
-    scene.high = await scene.site.client.patch(PODS, "high", patch, namespace=scene.high.namespace)
+    await scene.annotate("gpuloom.io/woken", "now")
     assert (await scene.filter())["NodeNames"] == [scene.other]
+
+
+async def test_it_is_decided_about_again_when_it_is_pointed_to_a_node(scene: Scene) -> None:
+    """Two that come within a second are woken with the same time."""
+    hint = {"status": {"nominatedNodeName": scene.other}}
+    patched = scene.site.client.patch(PODS, "high", hint, namespace=scene.high.namespace, subresource="status")
+    scene.high = await patched
+    assert await scene.looks()
+
+
+async def test_it_is_decided_about_again_when_it_asks_for_something_else(scene: Scene) -> None:
+    await scene.annotate("nvidia.com/use-gputype", "A100")
+    assert await scene.looks()
+
+
+async def test_it_is_decided_about_again_when_its_containers_ask_for_something_else(scene: Scene) -> None:
+    scene.high = replace_struct(scene.high, spec=replace_struct(scene.high.spec, containers=[]))
+    assert (await scene.filter())["NodeNames"] == list(NODES)
+
+
+async def test_what_is_written_on_it_about_its_nomination_changes_nothing(scene: Scene) -> None:
+    await scene.annotate("gpuloom.io/nominated", "n1;1")
+    assert not await scene.looks()
 
 
 async def test_it_is_decided_about_again_when_its_nomination_is_over(scene: Scene) -> None:

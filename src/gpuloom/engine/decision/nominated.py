@@ -129,6 +129,11 @@ class NominationScheduler:
         """Tell whether a nominated pod would fit on its node if all had left that are to leave."""
         return self.imagine(nomination) is not None
 
+    def bring_up_with(self, nomination: Nomination) -> Generator[None, None, None]:
+        """Bring up in steps a nominated pod's node: whether it would fit there is told at once then."""
+        if (kept := self._keep_with(nomination)) is not None:
+            yield from kept.bring_up_in_steps()
+
     def wait_beside(self, demands: Demands, node: str, priority: int) -> frozenset[str] | None:
         """Return who has to leave a node for others beside whom a pod fits then; None where it would not fit."""
         if not self.pod_scheduler.cluster_state.has(node):
@@ -152,12 +157,17 @@ class NominationScheduler:
 
     def imagine(self, nomination: Nomination) -> Reservation | None:
         """Return what a nominated pod would hold on its node if all had left that are to leave; None without room."""
+        kept = self._keep_with(nomination)
+        return None if kept is None else kept.imagine(nomination.uid)
+
+    def _keep_with(self, nomination: Nomination) -> KeptNode | None:
+        """Return a pod's node with the pod placed, and those that go before it; None without the node."""
         node = nomination.node
         if not self.pod_scheduler.cluster_state.has(node):
             return None
         others = self.nominations.that_bind(nomination.uid, nomination.priority)
         there = [*(one for one in others if one.node == node), nomination]
-        return self.kept.find({node: there}, nomination.demands)[node].imagine(nomination.uid)
+        return self.kept.find({node: there}, nomination.demands)[node]
 
     def _decide_among(self, demands: Demands, names: NodeNames, priority: int, most_tries: int | None) -> Decision:
         """Decide, and ask nodes on which others wait whether they take the pod beside those, best first."""

@@ -15,24 +15,25 @@ from gpuloom.engine.state.nominations import Nomination
 from gpuloom.scheduler.filter.decide import PodPlacer
 from gpuloom.scheduler.observer import FilterCall
 from gpuloom.wire.extender import FilterArgs, FilterResult
+from gpuloom.wire.keys import NOMINATED
 from gpuloom.wire.nodenames import NodeNames
 from gpuloom.wire.objects import Pod
 
-REMEMBERED_S = 0.1
+REMEMBERED_S = 0.25
 """So much later room on other nodes is found. Who is woken for it has changed, and is looked at at once."""
 MOST_REMEMBERED = 32
 """Each has a word on every node that was offered."""
 
 
 class _Refusal(msgspec.Struct, frozen=True, gc=False):
-    """Why no node takes a pod, and of which versions of the pod and of the node it waits for that was said.
+    """Why no node takes a pod, and of which pod and which version of the node it waits for that was said.
 
     at  monotonic seconds
     """
 
     failed: Mapping[str, str]
     nomination: Nomination
-    pod_version: str
+    pod: Pod
     node_version: NodeVersion
     at: float
 
@@ -71,7 +72,7 @@ class RepeatedRefusals:
         """Tell whether the pod, its nomination and its node are the same, and it is not long ago."""
         state, nomination = self.placer.state, last.nomination
         return (
-            last.pod_version == pod.metadata.resource_version
+            _asks_as(last.pod, state.shown.size_limits.cut(pod))
             and state.nominations.find(pod.metadata.uid) is nomination
             and not state.cluster.has_changed(nomination.node, last.node_version)
             and self.placer.clocks.monotonic() - last.at < REMEMBERED_S
@@ -79,9 +80,19 @@ class RepeatedRefusals:
 
     def _note(self, pod: Pod, failed: Mapping[str, str] | None) -> None:
         """Remember why no node takes a nominated pod."""
-        uid, version, state = pod.metadata.uid, pod.metadata.resource_version, self.placer.state
+        uid, state = pod.metadata.uid, self.placer.state
         self._last.pop(uid, None)
         nomination = state.nominations.find(uid)
-        if nomination is not None and version and failed:
+        if nomination is not None and failed:
             seen, now = state.cluster.version_of(nomination.node), self.placer.clocks.monotonic()
-            self._last[uid] = _Refusal(failed, nomination, version, seen, now)
+            self._last[uid] = _Refusal(failed, nomination, state.shown.size_limits.cut(pod), seen, now)
+
+
+def _asks_as(before: Pod, pod: Pod) -> bool:
+    """Tell whether a pod asks as before, and was not woken since; what room is made for it changes nothing."""
+    hints = {one.status.nominated_node_name for one in (before, pod)}
+    return len(hints) == 1 and before.spec == pod.spec and _read_wishes(before) == _read_wishes(pod)
+
+
+def _read_wishes(pod: Pod) -> Mapping[str, str]:
+    return {key: text for key, text in pod.annotations.items() if key != NOMINATED}

@@ -24,7 +24,7 @@ from gpuloom.scheduler.preemption.plan_finder import DropCause, PlanFinder
 from gpuloom.scheduler.preemption.refused import REMEMBERED_S, RefusedEvictions
 from gpuloom.scheduler.preemption.writing import NominationWriter
 from gpuloom.scheduler.state import SchedulerState
-from gpuloom.scheduler.timeslice import TimeSlice
+from gpuloom.scheduler.timeslice import SHORT_S, TimeSlice
 from gpuloom.scheduler.watch.budgets import BudgetHandler
 from gpuloom.wire.hostpods import HostPod
 
@@ -235,12 +235,13 @@ class PreemptionFlow:
         self.evictor.note_leaving(self._leaves)
         if self.state.charge.is_ours:
             await self.finder.prepare()
-        time_slice = TimeSlice()
+        time_slice = TimeSlice(SHORT_S)
         for nomination in self.state.nominations:
+            await time_slice.pause()
+            await time_slice.finish(self.state.decider.bring_up_with(nomination))
             is_current = self.state.nominations.find(nomination.uid) is nomination
             if is_current and self.state.charge.is_ours and (cause := self._find_end(nomination)):
                 self._end(nomination, cause)
-            await time_slice.yield_if_over()
 
     def _find_end(self, nomination: Nomination) -> str:
         """Why a nomination is over, empty when it is not."""
