@@ -15,8 +15,9 @@ from typing import Any, Literal, Self
 import msgspec
 import structlog
 
+from gpuloom.kube.backoff import Backoff
 from gpuloom.kube.client import WRITE_DEADLINE_S, KubeClient
-from gpuloom.kube.errors import ApiError, NotFoundError
+from gpuloom.kube.errors import AlreadyExistsError, ApiError, NotFoundError
 from gpuloom.kube.rate_limiter import RateLimit, RateLimiter
 from gpuloom.kube.resources import EVENTS
 
@@ -33,6 +34,9 @@ PACES = {"Warning": RateLimit(100, 100), "Normal": RateLimit(20, 50)}
 _WAY_S = 0.1
 _MOST_WAYS = 10
 """How often a Normal event gives way to the other work of its process."""
+MOST_TRIES = 12
+LONGEST_PAUSE_S = 10.0
+"""An event that the API server cannot take now is tried again for about a minute, as long as others fail too."""
 _REMEMBERED = 4096
 _BURST = 25
 _REFILL_S = 300.0
@@ -69,11 +73,22 @@ class _Note(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Pending(msgspec.Struct, gc=False):
-    """How often and when a note was made since it was last written."""
+    """How often and when a note was made since it was last written.
+
+    tries  how often it was tried to write it
+    name   of the event that was tried to be created: it may be there though no answer came
+    """
 
     count: int
     first: datetime
     last: datetime
+    tries: int = 0
+    name: str = ""
+
+    def add(self, earlier: "_Pending") -> None:
+        """Count the same note, which was made earlier, with this one."""
+        self.count += earlier.count
+        self.first, self.tries, self.name = earlier.first, earlier.tries, earlier.name
 
 
 class _Written(msgspec.Struct, gc=False):
@@ -100,8 +115,9 @@ class _Allowance(msgspec.Struct, gc=False):
 class EventRecorder:
     """Writes events as ``component``; an async context manager that writes what is left for ``closing_s`` at the end.
 
-    While ``is_busy``, one Normal event a second is written. ``dropped`` counts notes that were not tried (queue full,
-    too many for one reason about one object, closed), ``failed`` those that the API server refused.
+    While ``is_busy``, one Normal event a second is written. What the API server cannot take now is tried again.
+    ``dropped`` counts notes that were not tried (queue full, too many for one reason about one object, closed),
+    ``failed`` those that the API server refused or did not take for too long.
     """
 
     def __init__(
@@ -136,7 +152,9 @@ class EventRecorder:
         self._untold = 0
         # By UID and reason, those that wait and whose text is not made yet: the last of each.
         self._late: dict[tuple[str, str], _Note] = {}
+        self._backoff = Backoff(ceiling_s=LONGEST_PAUSE_S)
         self._closed = False
+        self._resting: asyncio.Future[None] | None = None
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:
@@ -145,6 +163,8 @@ class EventRecorder:
 
     async def __aexit__(self, *_: object) -> None:
         self._closed = True
+        if self._resting is not None:
+            self._resting.cancel()
         try:
             async with asyncio.timeout(self._closing_s):
                 await self.flush()
@@ -222,8 +242,17 @@ class EventRecorder:
         note, pending = queue.popitem(last=False)
         if (told := self._tell(note)) is None:
             self.failed += pending.count
-        else:
-            await self._write(told, pending)
+        elif not await self._write(told, pending):
+            if (later := queue.get(told)) is not None:
+                later.add(pending)
+            else:
+                queue[told] = pending
+            await self._rest()
+
+    async def _rest(self) -> None:
+        """Let the API server recover; leaving ends it."""
+        self._resting = asyncio.ensure_future(self._sleep(self._backoff.delay_s()))
+        await asyncio.wait([self._resting])
 
     async def _give_way(self) -> None:
         """Wait for a quiet moment, but not for long, and not while warnings wait."""
@@ -249,19 +278,25 @@ class EventRecorder:
         """Return the type of the event to be written next, empty when none waits."""
         return next((kind for kind, queue in self._queues.items() if queue), "")
 
-    async def _write(self, note: _Note, pending: _Pending) -> None:
+    async def _write(self, note: _Note, pending: _Pending) -> bool:
+        """Write an event; tell whether there is no need to try again."""
+        pending.tries += 1
         try:
             # The text may have taken a while to make.
             await asyncio.sleep(0)
             digest = note.digest()
             written = self._written.get(digest)
             if written is None or not await self._repeat(note, written, pending):
-                written = _Written(await self._create(note, pending), pending.count)
+                written = await self._create(note, pending)
             self._remember(digest, written)
+            self._backoff.reset()
         except asyncio.CancelledError:
             self.failed += pending.count
             raise
         except ApiError as error:
+            may_pass = error.status == 0 or error.outcome_unknown
+            if may_pass and not self._closed and pending.tries < MOST_TRIES:
+                return False
             self.failed += pending.count
             _log.warning("event not written", error=str(error), reason=note.reason, message=note.message)
         except Exception:  # noqa: BLE001 - others' events must be written all the same
@@ -269,6 +304,7 @@ class EventRecorder:
             _log.exception(
                 "event not written, by a fault of gpuloom", reason=note.reason, object=note.subject.full_name
             )
+        return True
 
     async def _repeat(self, note: _Note, written: _Written, pending: _Pending) -> bool:
         """Increase the count of the event that says the same; return ``False`` when the server no longer has it."""
@@ -282,11 +318,17 @@ class EventRecorder:
         written.count = count
         return True
 
-    async def _create(self, note: _Note, pending: _Pending) -> str:
-        """Create the event, and return its name."""
+    async def _create(self, note: _Note, pending: _Pending) -> _Written:
+        """Create the event; one that was created by a try without an answer gets its count."""
+        pending.name = pending.name or _event_name(note.subject.name)
         body = self._body(note, pending)
-        await self._client.create(EVENTS, body, namespace=_namespace(note.subject), timeout_s=WRITE_DEADLINE_S)
-        return str(body["metadata"]["name"])
+        try:
+            await self._client.create(EVENTS, body, namespace=_namespace(note.subject), timeout_s=WRITE_DEADLINE_S)
+        except AlreadyExistsError:
+            written = _Written(pending.name, 0)
+            await self._repeat(note, written, pending)
+            return written
+        return _Written(pending.name, pending.count)
 
     def _remember(self, digest: bytes, written: _Written) -> None:
         self._written[digest] = written
@@ -297,7 +339,7 @@ class EventRecorder:
     def _body(self, note: _Note, pending: _Pending) -> dict[str, Any]:
         subject = note.subject
         return {
-            "metadata": {"name": _event_name(subject.name), "namespace": _namespace(subject)},
+            "metadata": {"name": pending.name, "namespace": _namespace(subject)},
             "involvedObject": {
                 "apiVersion": "v1",
                 "kind": subject.kind,

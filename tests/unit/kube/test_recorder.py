@@ -9,7 +9,7 @@ from structlog.testing import capture_logs
 from unit.kube.scripted import Answer, FakeTime, ScriptedServer, drop, failure, hang, reply
 
 from gpuloom.kube import EventRecorder
-from gpuloom.kube.recorder import PACES, QUEUE_EVENTS, QUEUE_UNTOLD, Message, Subject, cut
+from gpuloom.kube.recorder import MOST_TRIES, PACES, QUEUE_EVENTS, QUEUE_UNTOLD, Message, Subject, cut
 
 START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 
@@ -17,8 +17,8 @@ START = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
 class Setting:
     """A recorder that writes to a server which takes everything once its script is over."""
 
-    def __init__(self, *answers: Answer, **options: Any) -> None:
-        self.time = FakeTime()
+    def __init__(self, *answers: Answer, time: FakeTime | None = None, **options: Any) -> None:
+        self.time = time or FakeTime()
         self.server = ScriptedServer(*answers, otherwise=reply({}))
         self.options = options
 
@@ -211,13 +211,93 @@ async def test_a_full_queue_drops_and_counts() -> None:
         assert s.recorder.dropped == 3
 
 
-@pytest.mark.parametrize("fault", [failure(403), failure(500), drop()], ids=["403", "500", "dropped"])
-async def test_a_failed_write_is_counted_and_does_not_stop_the_next(fault: Answer) -> None:
-    async with Setting(fault) as s:
+async def test_a_refused_write_is_counted_and_does_not_stop_the_next() -> None:
+    async with Setting(failure(403)) as s:
         s.record()
         s.record(message="second")
         await s.flush()
     assert (s.recorder.failed, s.server.seen[-1].body["message"]) == (1, "second")
+
+
+@pytest.mark.parametrize("fault", [failure(500), drop()], ids=["500", "dropped"])
+async def test_what_the_server_cannot_take_now_is_written_later(fault: Answer) -> None:
+    async with Setting(fault) as s:
+        s.record()
+        await s.flush()
+    assert (s.recorder.failed, s.writes, s.time.now_s > 0) == (0, [("POST", 1), ("POST", 1)], True)
+
+
+async def test_what_is_written_later_does_not_stop_the_next() -> None:
+    async with Setting(failure(500)) as s:
+        s.record()
+        s.record(message="second")
+        await s.flush()
+    assert [seen.body["message"] for seen in s.server.seen] == ["text", "second", "text"]
+
+
+async def test_a_late_text_that_is_written_later_is_made_once() -> None:
+    texts = iter(["text"])
+    async with Setting(failure(500)) as s:
+        s.record(message=lambda: next(texts))
+        await s.flush()
+    assert [seen.body["message"] for seen in s.server.seen] == ["text", "text"]
+
+
+async def test_an_event_that_is_there_though_no_answer_came_is_no_second_one() -> None:
+    async with Setting(failure(500), failure(409, reason="AlreadyExists")) as s:
+        s.record()
+        await s.flush()
+    first, again, counted = s.server.seen
+    assert first.body["metadata"]["name"] == again.body["metadata"]["name"]
+    assert (counted.method, counted.body["count"]) == ("PATCH", 1)
+    assert counted.path.endswith(first.body["metadata"]["name"])
+
+
+async def test_an_event_that_is_noted_again_while_it_is_written_counts_both_later() -> None:
+    async def note_again_and_fail(request: Any) -> Any:
+        setting.record()
+        return await failure(500)(request)
+
+    setting = Setting(note_again_and_fail)
+    async with setting as s:
+        s.record()
+        await s.flush()
+    assert s.writes == [("POST", 1), ("POST", 2)]
+
+
+async def test_an_event_is_given_up_after_some_tries() -> None:
+    async with Setting(*[failure(500)] * (MOST_TRIES + 1)) as s:
+        s.record()
+        await s.flush()
+    assert (s.recorder.failed, len(s.writes)) == (1, MOST_TRIES)
+
+
+class StandingTime(FakeTime):
+    """Time that does not pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sleeping = asyncio.Event()
+
+    async def sleep(self, seconds: float) -> None:  # noqa: ARG002 - as many as there are
+        self.sleeping.set()
+        await asyncio.Event().wait()
+
+
+async def test_leaving_does_not_wait_until_the_server_has_recovered() -> None:
+    time = StandingTime()
+    async with Setting(failure(500), time=time) as s:
+        s.record()
+        await time.sleeping.wait()
+    assert s.writes == [("POST", 1), ("POST", 1)]
+
+
+async def test_on_leaving_an_event_is_tried_once_more_only() -> None:
+    time = StandingTime()
+    async with Setting(failure(500), failure(500), time=time, closing_s=1.0) as s:
+        s.record()
+        await time.sleeping.wait()
+    assert (s.recorder.failed, s.writes) == (1, [("POST", 1), ("POST", 1)])
 
 
 async def test_a_failed_write_is_logged_with_its_cause() -> None:
