@@ -142,7 +142,8 @@ def build_app() -> "App":
         help="Share and schedule GPUs on Kubernetes, wire-compatible with HAMi.",
         version=__version__,
         help_epilogue=EXIT_CODES,
-        default_parameter=Parameter(show_default=_tell_default),
+        # As with kubectl the last of several counts: extraArgs of the chart come behind its own.
+        default_parameter=Parameter(show_default=_tell_default, allow_repeating=True),
         suppress_keyboard_interrupt=False,  # it would end the process by itself
     )
     for name, target, group, text in COMMANDS:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 import gpuloom
+from gpuloom.cli.asking.flags import DepthFlags
 from gpuloom.cli.commands import CHANGES, COMMANDS, build_app, run
 from gpuloom.cli.examples import EXAMPLES
 from gpuloom.cli.outcomes import ExitCode
@@ -199,6 +200,18 @@ def test_the_scheduler_spells_its_server_flags_with_underscores(capsys: pytest.C
     run(["scheduler", "--help"])
     text = capsys.readouterr().out
     assert [flag for flag in ("--http_bind", "--cert_file", "--key_file") if flag not in text] == []
+
+
+def test_of_a_flag_that_is_given_twice_the_last_counts() -> None:
+    """What a user adds stands behind what the chart writes."""
+    flags = read_flags("--node-scheduler-policy=spread", "--node-scheduler-policy", "binpack")
+    assert flags.node_scheduler_policy == "binpack"
+
+
+def test_all_count_of_a_flag_that_may_be_given_several_times() -> None:
+    _, bound, _ = build_app().parse_args(["explain", "p", "--node", "a", "--node=b"])
+    (depth,) = [one for one in bound.arguments.values() if isinstance(one, DepthFlags)]
+    assert depth.node == ("a", "b")
 
 
 def test_a_certificate_without_its_key_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
