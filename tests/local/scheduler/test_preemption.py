@@ -1,5 +1,6 @@
 """Making room for pods of higher priority: who leaves, for whom, and who may have the room meanwhile."""
 
+import asyncio
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from typing import Any
@@ -405,6 +406,40 @@ async def test_who_was_asked_in_vain_and_leaves_later_has_not_been_preempted(sit
     await site.remove(low)
     await leaves_nobody(site)
     assert not has_told_why(site, low)
+
+
+async def begin_to_ask(site: Site, **fault: Any) -> tuple[Pod, Pod]:
+    """Return two pods that are to leave for a third; the first is just being asked."""
+    lows = [await run(site, name, 4000, 1) for name in ("low", "low-too")]
+    site.fail("POST", "/eviction", delay_s=0.2, **fault)
+    await make_room(site, await submit(site, "high", 8000, 10))
+    unanswered = site.process.parts.preemption.evictor.unanswered
+    await poll(lambda: len(unanswered) == 1)
+    asked, other = sorted(lows, key=lambda pod: pod.metadata.uid not in unanswered)
+    return asked, other
+
+
+async def has_event(site: Site, reason: str, pod: Pod) -> bool:
+    return reason in [event.reason for event in await site.events(pod.name)]
+
+
+@pytest.mark.parametrize("fault", [{}, {"lose_answer": True}], ids=["answered", "answer lost"])
+async def test_stopping_tells_why_a_pod_leaves_that_was_just_asked_to(site: Site, fault: dict[str, bool]) -> None:
+    """binding 5 a write already sent is settled, and no new one starts."""
+    asked, other = await begin_to_ask(site, **fault)
+    await site.clock.run_until_done(asyncio.create_task(site.stack.aclose()), step_s=0.005)
+    assert await has_event(site, "Preempted", asked)
+    assert (await site.pod(asked.name)).is_terminating
+    assert not (await site.pod(other.name)).is_terminating
+    assert not await has_event(site, "Preempted", other)
+
+
+async def test_ceasing_to_lead_tells_why_a_pod_leaves_that_was_just_asked_to(site: Site) -> None:
+    """binding 5 as above."""
+    asked, other = await begin_to_ask(site)
+    site.process.parts.gate.stop()
+    await poll(lambda: has_told_why(site, asked))
+    await leaves_nobody(site, other)
 
 
 async def test_without_the_right_to_evict_the_pod_waits_and_its_nomination_ends(site: Site) -> None:

@@ -14,7 +14,7 @@ from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.allocations import read_decided_at, read_shares, reserve
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.engine.state.unserved import UnservedPod
-from gpuloom.kube import PODS, WRITE_DEADLINE_S, ApiError, EventRecorder, KubeClient, NotFoundError
+from gpuloom.kube import PODS, ApiError, EventRecorder, KubeClient, NotFoundError
 from gpuloom.kube.annotations import patch_pod
 from gpuloom.kube.podevents import record
 from gpuloom.scheduler.bind.moving import MoveRefusedError, ReservationMover
@@ -24,15 +24,13 @@ from gpuloom.scheduler.bind.podlabel import PodLabeller
 from gpuloom.scheduler.bind.writer import BindingWriter, BindRefusedError, LetOthers
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.filter.patch import annotate_decision
+from gpuloom.scheduler.settling import SettledWork
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.vendors.profile import LockRules
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.extender import BindArgs
 from gpuloom.wire.keys import BIND_PHASE, BIND_TIME, PHASE_ALLOCATING, VGPU_NODE
 from gpuloom.wire.objects import Pod
-
-CLOSING_S = WRITE_DEADLINE_S + 1.0
-"""So long a write that was sent is settled when the process stops."""
 
 
 class BindError(Exception):
@@ -65,7 +63,7 @@ class BindVerb:
     _writer: BindingWriter = field(init=False)
     _writes: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(WRITES_AT_ONCE))
     _running: dict[str, int] = field(default_factory=dict)
-    _tasks: set[asyncio.Task[BindError | None]] = field(default_factory=set)
+    _calls: SettledWork[BindError | None] = field(default_factory=SettledWork)
 
     def __post_init__(self) -> None:
         self._writer = BindingWriter(self.client, self.state.shown, self.clocks)
@@ -76,11 +74,8 @@ class BindVerb:
         Raises BindError; kube-scheduler then starts again with a Filter. Cancelled, it stops waiting for a lock.
         """
         call = _Call(args)
-        task = asyncio.create_task(self._run(call), name=f"bind {args.podnamespace}/{args.podname}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
         try:
-            error = await asyncio.shield(task)
+            error = await self._calls.run(self._run(call), f"bind {args.podnamespace}/{args.podname}")
         except asyncio.CancelledError:
             call.hung_up = True
             self.locks.wake()
@@ -90,11 +85,7 @@ class BindVerb:
 
     async def close(self) -> None:
         """Wait until the running Binds have ended, at most as long as a write may take."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=CLOSING_S)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._calls.close()
 
     async def _run(self, call: _Call) -> BindError | None:
         try:

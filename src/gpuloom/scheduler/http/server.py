@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from aiohttp import web
 
 from gpuloom.kube import KubeClient
-from gpuloom.scheduler.bind.verb import CLOSING_S
 from gpuloom.scheduler.certificates.files import FileCertificates
 from gpuloom.scheduler.certificates.selfmanaged import SelfManagedCertificates
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.metrics.process import make_scraper
 from gpuloom.scheduler.parts import Parts
 from gpuloom.scheduler.settings import SchedulerSettings
+from gpuloom.scheduler.settling import CLOSING_S
 from gpuloom.serving.addresses import CannotServeError, split_address
 from gpuloom.serving.admittance import admit
 from gpuloom.serving.connections import Limits

@@ -26,6 +26,7 @@ from gpuloom.kube.eviction import evict
 from gpuloom.kube.recorder import Subject
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.preemption.counts import PreemptionCounts
+from gpuloom.scheduler.settling import SettledWork
 from gpuloom.wire.words import encode_time
 
 MOST_EVICTED = 1024
@@ -55,7 +56,7 @@ class UnansweredEviction:
 
 @dataclass(slots=True)
 class Evictor:
-    """Evicts pods, none of them twice.
+    """Evicts pods, none of them twice; a request that was sent is settled, whoever stops waiting for it.
 
     evicted     UIDs of those that were asked and leave, oldest first
     unanswered  by UID those that were asked, and it is not known whether they leave
@@ -67,6 +68,7 @@ class Evictor:
     counts: PreemptionCounts
     evicted: FifoDict[str, None] = field(default_factory=lambda: FifoDict(MOST_EVICTED))
     unanswered: FifoDict[str, UnansweredEviction] = field(default_factory=lambda: FifoDict(MOST_EVICTED))
+    _asking: SettledWork[EvictionOutcome] = field(default_factory=SettledWork)
 
     async def evict(
         self, victim: PotentialVictim, nomination: Nomination, recheck: Callable[[], None], *, may_break: bool = False
@@ -86,6 +88,10 @@ class Evictor:
             outcome = await self._ask(partial(self._delete, held, nomination, recheck), held, nomination)
         return outcome
 
+    async def close(self) -> None:
+        """Wait until what was sent is answered and told, at most as long as a write may take."""
+        await self._asking.close()
+
     def note_leaving(self, leaves: Callable[[str], bool]) -> None:
         """Say why of those who leave, as ``leaves`` tells by UID, though their evictions were not answered."""
         for uid, asked in list(self.unanswered.items()):
@@ -95,6 +101,11 @@ class Evictor:
                 del self.unanswered[uid]
 
     async def _ask(
+        self, ask: Callable[[], Awaitable[None]], held: Reservation, nomination: Nomination
+    ) -> EvictionOutcome:
+        return await self._asking.run(self._ask_and_note(ask, held, nomination), f"evict {held.full_name}")
+
+    async def _ask_and_note(
         self, ask: Callable[[], Awaitable[None]], held: Reservation, nomination: Nomination
     ) -> EvictionOutcome:
         may_leave = False

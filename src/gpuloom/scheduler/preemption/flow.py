@@ -79,6 +79,11 @@ class PreemptionFlow:
                 self.attempts.changed.clear()
                 await self._try_due(tasks)
 
+    async def close(self) -> None:
+        """Settle the evictions that were sent, and say why of all who are known to leave."""
+        await self.evictor.close()
+        self.evictor.note_leaving(self._leaves)
+
     def _pause_s(self) -> float:
         if not len(self.attempts):
             return LIMIT_S
