@@ -36,7 +36,7 @@ _MOST_WAYS = 10
 """How often a Normal event gives way to the other work of its process."""
 MOST_TRIES = 12
 LONGEST_PAUSE_S = 10.0
-"""An event that the API server cannot take now is tried again for about a minute, as long as others fail too."""
+"""An event that the API server cannot take now is tried so often, with longer and longer pauses: for about a minute."""
 _REMEMBERED = 4096
 _BURST = 25
 _REFILL_S = 300.0
