@@ -4,8 +4,9 @@
 scheduler``. Important pods come at a steady pace, one for each node: in one phase to empty nodes, in the next to nodes
 that less important ones fill, so that each evicts one. Meanwhile ``asking.py`` asks about pods that fit elsewhere.
 Phases take turns, so that both see the same machine. ``computing`` is for how long the scheduler computed during a
-call, so others that compute on the machine count less. With ``--apart`` the scheduler and ``asking.py`` have the last
-processor, and nobody else: a storm also doubles what API server and kube-scheduler have to do.
+call, so others that compute on the machine count less. The scheduler and ``asking.py`` have the last processor, and
+nobody else: a storm also doubles what API server, kube-scheduler and this process, which plays the kubelets, have to
+do. With ``--together`` all share all processors.
 """
 
 import argparse
@@ -126,7 +127,7 @@ async def add_asked(fleet: Fleet) -> list[Pod]:
 
 async def measure(given: argparse.Namespace, folder: Path) -> None:
     """Measure and print."""
-    last = keep_off_last_processor() if given.apart else None
+    last = None if given.together else keep_off_last_processor()
     async with open_stage(folder, given.nodes) as stage:
         if last is not None:
             move_to(last, *stage.pids)
@@ -159,7 +160,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=100)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--per-s", type=float, default=10, help="important pods a second")
-    parser.add_argument("--apart", action="store_true", help="give the scheduler and who asks it a processor")
+    parser.add_argument("--together", action="store_true", help="let all programs share all processors")
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(measure(parser.parse_args(), Path(folder)))

@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[3]
 
 
 def test_calls_beside_preemptions_and_the_time_until_room_is_used_are_measured(control_plane_binaries: None) -> None:
-    command = [sys.executable, "benchmarks/makingroom.py", "--nodes=4", "--rounds=1", "--apart"]
+    command = [sys.executable, "benchmarks/makingroom.py", "--nodes=4", "--rounds=1"]
     environment = clean_environment() | {"PYTHONPATH": "tests"}
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=environment, timeout=100, check=False)
     assert done.returncode == 0, done.stderr
