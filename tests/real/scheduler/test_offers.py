@@ -65,11 +65,20 @@ async def bind(fleet: Fleet, pod: Pod) -> Pod:
     raise AssertionError
 
 
-def read_offers(recording: Path, pod: Pod) -> list[list[str]]:
-    """Return the nodes of every Filter call for a pod."""
-    lines = map(json.loads, recording.read_text().splitlines())
-    asked = [line["args"] for line in lines if line["type"] == "FILTER"]
-    return [sorted(one["NodeNames"]) for one in asked if one["Pod"]["metadata"]["uid"] == pod.metadata.uid]
+async def read_offers(recording: Path, pod: Pod) -> list[list[str]]:
+    """Return the nodes of every Filter call for a bound pod, once its Bind is recorded: lines come after answers."""
+    uid = pod.metadata.uid
+    async with asyncio.timeout(60):
+        while all(bind["PodUID"] != uid for bind in _read_calls(recording, "BIND")):  # noqa: ASYNC110 - a file
+            await asyncio.sleep(0.05)
+    asked = _read_calls(recording, "FILTER")
+    return [sorted(one["NodeNames"]) for one in asked if one["Pod"]["metadata"]["uid"] == uid]
+
+
+def _read_calls(recording: Path, verb: str) -> list[dict[str, Any]]:
+    """Return the arguments of every call of a kind whose line is written whole."""
+    lines = map(json.loads, recording.read_bytes().rpartition(b"\n")[0].splitlines())
+    return [line["args"] for line in lines if line["type"] == verb]
 
 
 async def test_a_nominated_node_that_is_full_is_offered_alone_before_all_nodes(fleet: Fleet, tmp_path: Path) -> None:
@@ -81,7 +90,7 @@ async def test_a_nominated_node_that_is_full_is_offered_alone_before_all_nodes(f
     await fleet.client.patch(PODS, "pod", nominated, namespace="default", subresource="status")
     await fleet.start_kube_scheduler()
     assert (await bind(fleet, pod)).spec.node_name == "node-1"
-    assert read_offers(tmp_path / "recording", pod) == [["node-0"], ["node-0", "node-1"]]
+    assert await read_offers(tmp_path / "recording", pod) == [["node-0"], ["node-0", "node-1"]]
 
 
 async def test_pods_of_one_shape_are_each_offered_all_nodes(fleet: Fleet, tmp_path: Path) -> None:
@@ -90,7 +99,7 @@ async def test_pods_of_one_shape_are_each_offered_all_nodes(fleet: Fleet, tmp_pa
     for pod in pods:
         await bind(fleet, pod)
     for pod in pods:
-        assert read_offers(tmp_path / "recording", pod) == [["node-0", "node-1"]]
+        assert await read_offers(tmp_path / "recording", pod) == [["node-0", "node-1"]]
 
 
 async def test_the_label_comes_with_the_binding_where_the_api_server_copies_it_and_else_soon_after(
@@ -113,7 +122,7 @@ async def test_a_pod_that_the_offered_nodes_refuse_is_pointed_to_another(large_f
     for number in range(20):
         (pod,) = await large_fleet.add_pods({f"late-{number}": BIG_MIB})
         assert (await bind(large_fleet, pod)).spec.node_name == free
-        offers = read_offers(tmp_path / "recording", pod)
+        offers = await read_offers(tmp_path / "recording", pod)
         if [free] in offers[1:]:
             return
         await large_fleet.client.delete(PODS, pod.name, namespace="default", grace_period_s=0)
