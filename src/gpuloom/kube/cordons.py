@@ -6,7 +6,7 @@ killed, somebody else opens what is on its note.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from gpuloom.kube.annotations import Annotations, change_annotations
@@ -45,59 +45,99 @@ async def write_cordon(client: KubeClient, card: NodeCard, *, is_closed: bool) -
     return bool(changes)
 
 
-async def close_for_moves(
-    client: KubeClient,
-    node: str,
-    note: str,
-    uuids: Sequence[str],
-    closed: list[str],
-    *,
-    recheck: Callable[[], None] = go_on,
-) -> None:
-    """Close cards of a node, and note it; ``closed`` gets those that are not closed yet, before they are.
+class OtherMovesError(Exception):
+    """Somebody else makes moves for which these cards are closed; the message names them."""
 
-    On a command's note they stay closed only while :func:`renew_closing` is called.
-    Raises ApiError, and what ``recheck`` raises.
+
+@dataclass(slots=True)
+class MoveClosing:
+    """The cards of a node that are closed for somebody's moves, noted to be so.
+
+    note      the annotation that tells which
+    cards     those that were not closed before
+    renewals  what a command has written to tell that it makes the moves: by the last of them it knows its own note
     """
 
-    def change(node: Node) -> Annotations:
-        before = _list(node, NODE_CORDON)
-        to_close = [uuid for uuid in uuids if uuid not in before]
-        # A write of unknown outcome is tried again: what it closed is ours to open, too.
-        closed.extend(uuid for uuid in to_close if uuid not in closed)
-        renewal = _renewal() if to_close and note == NODE_DEFRAG else {}
-        return _add(node, NODE_CORDON, to_close) | _add(node, note, to_close) | renewal
+    client: KubeClient
+    node: str
+    note: str
+    cards: list[str] = field(default_factory=list)
+    renewals: set[str] = field(default_factory=set)
 
-    await change_annotations(client, NODES, node, change, recheck=recheck)
+    async def close(self, uuids: Sequence[str], recheck: Callable[[], None] = go_on) -> None:
+        """Close cards, and note those that are not closed yet.
 
+        On a command's note they stay closed only while :meth:`renew` is called. Raises OtherMovesError where the note
+        is another's, or one of the cards is closed for other moves: they would be opened when these end; ApiError, and
+        what ``recheck`` raises.
+        """
+        renewal = self._renewal()
 
-async def renew_closing(client: KubeClient, node: str, uuids: Sequence[str]) -> None:
-    """Write that a command still makes the moves for which these cards of a node are closed, if any still is.
+        def change(node: Node) -> Annotations:
+            if others := self._list_others(node, uuids):
+                self.cards.clear()
+                raise OtherMovesError(", ".join(others))
+            before = _list(node, NODE_CORDON)
+            to_close = [uuid for uuid in uuids if uuid not in before]
+            # A write of unknown outcome is tried again: what it closed is ours to open, too.
+            self.cards.extend(uuid for uuid in to_close if uuid not in self.cards)
+            return _add(node, NODE_CORDON, to_close) | _add(node, self.note, to_close) | (renewal if to_close else {})
 
-    Raises ApiError.
-    """
+        await change_annotations(self.client, NODES, self.node, change, recheck=recheck)
 
-    def change(node: Node) -> Annotations:
-        noted = _list(node, NODE_DEFRAG)
-        return _renewal() if any(uuid in noted for uuid in uuids) else {}
+    async def renew(self) -> None:
+        """Write that a command still makes the moves, if any of the cards is still closed for them.
 
-    await change_annotations(client, NODES, node, change)
+        Raises ApiError.
+        """
+        renewal = self._renewal()
+        await change_annotations(self.client, NODES, self.node, lambda node: renewal if self._list_noted(node) else {})
 
+    async def open(self, recheck: Callable[[], None] = go_on) -> Sequence[str]:
+        """Open those of the cards that are still noted, take them off the note, and return which they are.
 
-async def open_after_moves(
-    client: KubeClient, node: str, note: str, uuids: Sequence[str], recheck: Callable[[], None] = go_on
-) -> None:
-    """Open those cards of a node that are still noted to be closed for moves, and take them off the note.
+        Raises ApiError, and what ``recheck`` raises.
+        """
+        opened: list[str] = []
 
-    Raises ApiError, and what ``recheck`` raises.
-    """
+        def change(node: Node) -> Annotations:
+            noted = self._list_noted(node)
+            opened.extend(uuid for uuid in noted if uuid not in opened)
+            return _take(node, NODE_CORDON, noted) | _take(node, self.note, noted)
 
-    def change(node: Node) -> Annotations:
-        noted = _list(node, note)
-        to_open = [uuid for uuid in uuids if uuid in noted]
-        return _take(node, NODE_CORDON, to_open) | _take(node, note, to_open)
+        await change_annotations(self.client, NODES, self.node, change, recheck=recheck)
+        return opened
 
-    await change_annotations(client, NODES, node, change, recheck=recheck)
+    async def find_opened(self, uuids: Sequence[str]) -> Sequence[str]:
+        """Return which of these cards are closed no more, or only for other moves; raises ApiError."""
+        node = await self.client.get(NODES, self.node)
+        others = self._list_others(node, uuids)
+        return [uuid for uuid in uuids if uuid in others or uuid not in _list(node, NODE_CORDON)]
+
+    def _is_ours(self, node: Node) -> bool:
+        """Whether the note is. Only one scheduler is in charge; commands may be several, and be taken to be killed."""
+        return self.note == NODE_MOVING or node.annotations.get(NODE_DEFRAG_RENEWED) in self.renewals
+
+    def _list_noted(self, node: Node) -> Sequence[str]:
+        noted = _list(node, self.note) if self._is_ours(node) else ()
+        return [uuid for uuid in self.cards if uuid in noted]
+
+    def _list_others(self, node: Node, uuids: Sequence[str]) -> Sequence[str]:
+        """Return the cards of a node that are closed for other moves, as far as these cards meet them."""
+        noted, ours = _list(node, self.note), self._list_noted(node)
+        (beside,) = {NODE_MOVING, NODE_DEFRAG} - {self.note}
+        return [
+            *(uuid for uuid in noted if uuid not in ours),
+            *(uuid for uuid in _list(node, beside) if uuid in uuids),
+        ]
+
+    def _renewal(self) -> dict[str, str | None]:
+        if self.note != NODE_DEFRAG:
+            return {}
+        # Compared, not read: each is another one, so whole seconds would not do.
+        said = datetime.now(UTC).isoformat()
+        self.renewals.add(said)
+        return {NODE_DEFRAG_RENEWED: said}
 
 
 def list_closed_for_moves(node: Node) -> Sequence[str]:
@@ -111,11 +151,6 @@ def list_closed_by_command(node: Node) -> tuple[Sequence[str], str]:
     It is empty for one that never does, of an earlier release.
     """
     return _list(node, NODE_DEFRAG), node.annotations.get(NODE_DEFRAG_RENEWED, "")
-
-
-def _renewal() -> dict[str, str | None]:
-    # Compared, not read: each is another one, so whole seconds would not do.
-    return {NODE_DEFRAG_RENEWED: datetime.now(UTC).isoformat()}
 
 
 def _list(node: Node, key: str) -> Sequence[str]:

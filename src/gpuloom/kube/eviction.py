@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from gpuloom.kube.client import KubeClient
+from gpuloom.kube.client import WRITE_DEADLINE_S, KubeClient
+from gpuloom.kube.ending import finish
 from gpuloom.kube.errors import ApiError, ConflictError, NotFoundError, TooManyRequestsError
 from gpuloom.kube.resources import PODS
 from gpuloom.kube.transport import go_on
@@ -76,13 +77,14 @@ async def evict_and_wait(
 ) -> None:
     """Evict one pod and wait until it is gone; while a PodDisruptionBudget forbids it, wait or give up.
 
-    Raises NotEvictedError, and what ``recheck`` raises, which is called right before each request.
+    Raises NotEvictedError, and what ``recheck`` raises, which is called right before each request and while it waits.
     """
     try:
         async with asyncio.timeout(timeout_s):
             await _Asking(client, pod, report, recheck).ask(waits_for_budgets=waits_for_budgets)
-            while await _is_there(client, pod):  # noqa: ASYNC110 - asked of the API server, nothing here tells
+            while await _is_there(client, pod):
                 await asyncio.sleep(POLL_S)
+                recheck()
     except TimeoutError as error:
         raise NotEvictedError(
             f"pod {pod.full_name} is not gone after {timeout_s:g} s: look at its events and PodDisruptionBudgets"
@@ -102,9 +104,10 @@ class _Asking:
     async def ask(self, *, waits_for_budgets: bool) -> None:
         """Ask until it is known that the pod leaves; raises NotEvictedError, and what ``recheck`` raises."""
         try:
-            while not await self._ask_once(waits_for_budgets=waits_for_budgets):  # noqa: ASYNC110 - as above
+            # What was sent and is not waited for may have the pod leave, and nobody would be told.
+            while not await finish(self._ask_once(waits_for_budgets=waits_for_budgets)):  # noqa: ASYNC110 - none tells
                 await asyncio.sleep(POLL_S)
-        except Exception:
+        except (Exception, asyncio.CancelledError):
             if self.may_leave and await _is_known_to_leave(self.client, self.pod):
                 self.report.leaves()
             raise
@@ -114,7 +117,14 @@ class _Asking:
         pod = self.pod
         try:
             uid, recheck = pod.metadata.uid, self.recheck
-            await evict(self.client, namespace=pod.namespace, name=pod.name, uid=uid, recheck=recheck)
+            await evict(
+                self.client,
+                namespace=pod.namespace,
+                name=pod.name,
+                uid=uid,
+                timeout_s=WRITE_DEADLINE_S,
+                recheck=recheck,
+            )
         except (NotFoundError, ConflictError):
             if self.may_leave:
                 self.report.leaves()
@@ -146,7 +156,7 @@ async def _is_there(client: KubeClient, pod: Pod) -> bool:
 
 async def _is_known_to_leave(client: KubeClient, pod: Pod) -> bool:
     try:
-        there = await client.get(PODS, pod.name, namespace=pod.namespace)
+        there = await client.get(PODS, pod.name, namespace=pod.namespace, timeout_s=WRITE_DEADLINE_S)
     except NotFoundError:
         return True
     except ApiError:

@@ -150,7 +150,7 @@ async def test_no_further_pod_is_evicted_when_one_does_not_run_again(stage: Stag
     assert await closed_cards(stage) == ""
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 async def test_who_is_stopped_leaves_no_card_closed(stage: Stage, number: signal.Signals) -> None:
     tokens = ("defrag", "--for", "t4=2", "--execute", "--yes")
     process = await start_gpuloom(*tokens, kubeconfig=str(stage.cluster.kubeconfig))

@@ -8,7 +8,7 @@ was killed.
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from math import inf
 
@@ -17,7 +17,7 @@ import structlog
 from gpuloom.engine.planning.defragmentation.plan import DefragmentationPlan
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.kube.client import KubeClient
-from gpuloom.kube.cordons import list_closed_for_moves, open_after_moves
+from gpuloom.kube.cordons import MoveClosing, list_closed_by_command, list_closed_for_moves
 from gpuloom.kube.errors import ApiError
 from gpuloom.kube.podevents import record
 from gpuloom.kube.recorder import EventRecorder
@@ -32,6 +32,7 @@ from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.timeslice import TimeSlice
 from gpuloom.wire.hostpods import HostPod
 from gpuloom.wire.keys import NODE_DEFRAG, NODE_MOVING
+from gpuloom.wire.objects import Node
 
 _log = structlog.get_logger(__name__)
 
@@ -61,6 +62,12 @@ class Defragmenter:
 
     async def run(self) -> None:
         """Look for pods that wait until cancelled; switched off, only open what was left closed."""
+        async with asyncio.TaskGroup() as tasks:
+            # Not before or after our own moves: they may take the better part of an hour.
+            tasks.create_task(self.clocks.every(self.state.settings.defragmentation_interval_s, self._open_abandoned))
+            tasks.create_task(self._make_moves())
+
+    async def _make_moves(self) -> None:
         settings = self.state.settings
         while True:
             await self.clocks.sleep(settings.defragmentation_interval_s)
@@ -76,25 +83,37 @@ class Defragmenter:
             _end_if_cancelled()
 
     async def _open_left(self) -> None:
-        """Open the cards that were closed for moves which nobody makes any more."""
-        if not self.state.charge.is_ours:
-            return
+        """Open the cards that another process in charge, or this one in an earlier term, left closed."""
+        async for node in self._each_node():
+            if closed := list_closed_for_moves(node):
+                await self._open(MoveClosing(self.client, node.name, NODE_MOVING, [*closed]))
+
+    async def _open_abandoned(self) -> None:
+        """Open the cards of commands that were killed."""
+        async for node in self._each_node():
+            if closed := self._abandoned.find(node):
+                _, renewed = list_closed_by_command(node)
+                await self._open(MoveClosing(self.client, node.name, NODE_DEFRAG, [*closed], {renewed}))
+        self._abandoned.keep_only(self.state.shown.nodes)
+
+    async def _each_node(self) -> AsyncIterator[Node]:
+        """Give the nodes while this process is in charge, and let others run meanwhile."""
         time_slice = TimeSlice()
         for node in list(self.state.shown.nodes.values()):
             await time_slice.yield_if_over()
-            if closed := list_closed_for_moves(node):
-                await self._open(node.name, NODE_MOVING, closed)
-            if closed := self._abandoned.find(node):
-                await self._open(node.name, NODE_DEFRAG, closed)
-        self._abandoned.keep_only(self.state.shown.nodes)
+            if not self.state.charge.is_ours:
+                return
+            yield node
 
-    async def _open(self, node: str, note: str, cards: Sequence[str]) -> None:
+    async def _open(self, closing: MoveClosing) -> None:
         try:
-            await open_after_moves(self.client, node, note, cards, self.state.charge.check)
-        except ApiError as error:
-            _log.warning("cards stay closed that moves left closed", node=node, cards=list(cards), cause=str(error))
+            opened = await closing.open(self.state.charge.check)
+        except (ApiError, StoppedError) as error:
+            told = {"node": closing.node, "cards": closing.cards, "cause": str(error)}
+            _log.warning("cards stay closed that moves left closed", **told)
         else:
-            _log.info("cards opened that moves left closed", node=node, cards=list(cards))
+            if opened:
+                _log.info("cards opened that moves left closed", node=closing.node, cards=opened)
 
     def _choose(self) -> HostPod | None:
         """Return the most important pod that has waited long enough.
@@ -127,6 +146,7 @@ class Defragmenter:
         return not pod.own_group and self.state.nominations.find(pod.metadata.uid) is None
 
     async def _make_room(self, pod: HostPod) -> None:
+        check = self.state.charge.hold()
         cluster = await self._read()
         plan = await self._plan(cluster, pod)
         if plan is None:
@@ -135,12 +155,12 @@ class Defragmenter:
         if not plan.moves:
             self.counts.plans["fits"] += 1
             return
-        self.state.charge.check()
+        check()
         count = f"{len(plan.moves)} pod{'s' if len(plan.moves) > 1 else ''}"
         record(self.recorder, pod, "Normal", "MovesStarted", f"moving {count} off node {plan.node} so that it fits")
         _log.info("moving pods", room_for=pod.full_name, node=plan.node, pods=len(plan.moves))
         try:
-            await self._move(pod, plan, cluster)
+            await self._move(pod, plan, cluster, check)
         except MoveError as error:
             self.counts.plans["failed"] += 1
             _log.warning("moves stopped", room_for=pod.full_name, node=plan.node, cause=str(error))
@@ -165,7 +185,9 @@ class Defragmenter:
         except PolicyError:
             return None
 
-    async def _move(self, pod: HostPod, plan: DefragmentationPlan, cluster: MovingCluster) -> None:
+    async def _move(
+        self, pod: HostPod, plan: DefragmentationPlan, cluster: MovingCluster, check: Callable[[], None]
+    ) -> None:
         uid = pod.metadata.uid
 
         def recheck_move() -> None:
@@ -181,7 +203,7 @@ class Defragmenter:
         report = MoveReport(note, lambda moved, node: _log.info("pod runs again", pod=moved.full_name, node=node))
         timeout_s = self.state.settings.defragmentation_timeout_s
         moving = order_moves(cluster, plan, timeout_s, NODE_MOVING)
-        await make_moves(self.client, moving, report, recheck=self.state.charge.check, recheck_move=recheck_move)
+        await make_moves(self.client, moving, report, recheck=check, recheck_move=recheck_move)
 
     def _waits(self, uid: str) -> bool:
         pod = self.state.shown.pods.get(uid)

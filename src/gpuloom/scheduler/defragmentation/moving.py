@@ -11,8 +11,10 @@ from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
 
+from gpuloom.kube.annotations import insist
 from gpuloom.kube.client import KubeClient
-from gpuloom.kube.cordons import close_for_moves, open_after_moves, renew_closing
+from gpuloom.kube.cordons import MoveClosing, OtherMovesError
+from gpuloom.kube.ending import finish
 from gpuloom.kube.errors import ApiError
 from gpuloom.kube.eviction import POLL_S, EvictionReport, NotEvictedError, evict_and_wait
 from gpuloom.kube.transport import go_on
@@ -70,19 +72,19 @@ async def make_moves(
 ) -> None:
     """Evict one pod after another, each when the one made anew for the last one runs.
 
-    ``recheck`` is called right before each write, ``recheck_move`` right before each
-    eviction. Raises MoveError when anything comes out otherwise: then no further pod is evicted; ApiError; and what
-    they raise.
+    ``recheck`` is called right before each write and while it is waited, ``recheck_move`` until the pod is gone. Raises
+    MoveError when anything comes out otherwise: then no further pod is evicted; ApiError; and what they raise.
     """
 
     def recheck_eviction() -> None:
         recheck()
         recheck_move()
 
-    async with _close_cards(client, moving, recheck):
+    async with _close_cards(client, moving, recheck) as closing:
         for number, pod in enumerate(moving.pods, 1):
             try:
-                before = {one.metadata.uid for one in await _list_siblings(client, pod)}
+                before = {one.metadata.uid for one in await insist(partial(_list_siblings, client, pod))}
+                await _check_closed(closing, moving)
                 # A budget lets the next go when the pod made anew for the last one is ready, which comes after it runs.
                 waits = number > 1
                 await evict_and_wait(
@@ -94,29 +96,46 @@ async def make_moves(
                     report=EvictionReport(leaves=partial(report.evicted, pod)),
                 )
                 if pod.owner:
-                    report.runs_again(pod, await _wait_for_successor(client, pod, before, moving.timeout_s))
+                    report.runs_again(pod, await _wait_for_successor(client, pod, before, moving.timeout_s, recheck))
             except (MoveError, NotEvictedError, ApiError) as error:
                 made = f"{number - 1} of {len(moving.pods)} moves were made"
                 raise MoveError(f"{error}; {made}, and the cards are open again") from error
 
 
 @asynccontextmanager
-async def _close_cards(client: KubeClient, moving: Moving, recheck: Callable[[], None]) -> AsyncIterator[None]:
+async def _close_cards(client: KubeClient, moving: Moving, recheck: Callable[[], None]) -> AsyncIterator[MoveClosing]:
     """Close the cards meanwhile; those that were closed before, or are closed by others meanwhile, stay so."""
-    closed: list[str] = []
+    closing = MoveClosing(client, moving.node, moving.note)
     try:
-        await close_for_moves(client, moving.node, moving.note, moving.cards, closed, recheck=recheck)
-        async with _keep_closed(client, moving, closed) if moving.note == NODE_DEFRAG else nullcontext():
-            yield
+        await _begin(closing, moving, recheck)
+        async with _keep_closed(closing, moving.renewal_s) if moving.note == NODE_DEFRAG else nullcontext():
+            yield closing
     finally:
-        if closed:
-            await _open_cards(client, moving, closed, recheck)
+        if closing.cards:
+            await finish(_open_cards(closing, recheck))
+
+
+async def _begin(closing: MoveClosing, moving: Moving, recheck: Callable[[], None]) -> None:
+    try:
+        # What was sent and is not waited for might arrive when the cards have been opened.
+        await finish(closing.close(moving.cards, recheck))
+    except OtherMovesError as error:
+        raise MoveError(
+            f"nobody moves: cards of node {moving.node} are closed for other moves: {error}; wait for their end, "
+            "or uncordon the cards where nobody makes them"
+        ) from error
+
+
+async def _check_closed(closing: MoveClosing, moving: Moving) -> None:
+    """See that nobody else would take what the next pod leaves: who was suspended for long is taken to be killed."""
+    if opened := await insist(partial(closing.find_opened, moving.cards)):
+        raise MoveError(f"cards of node {moving.node} were opened meanwhile: {', '.join(opened)}")
 
 
 @asynccontextmanager
-async def _keep_closed(client: KubeClient, moving: Moving, closed: Sequence[str]) -> AsyncIterator[None]:
+async def _keep_closed(closing: MoveClosing, every_s: float) -> AsyncIterator[None]:
     """Write again and again that the moves are made for which cards are closed."""
-    task = asyncio.create_task(_renew(client, moving.node, closed, moving.renewal_s))
+    task = asyncio.create_task(_renew(closing, every_s))
     try:
         yield
     finally:
@@ -124,28 +143,31 @@ async def _keep_closed(client: KubeClient, moving: Moving, closed: Sequence[str]
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def _renew(client: KubeClient, node: str, closed: Sequence[str], every_s: float) -> None:
+async def _renew(closing: MoveClosing, every_s: float) -> None:
     while True:
         await asyncio.sleep(every_s)
         # Once is not enough to have them opened: the next time is soon.
         with suppress(ApiError):
-            await renew_closing(client, node, closed)
+            await closing.renew()
 
 
-async def _open_cards(client: KubeClient, moving: Moving, closed: Sequence[str], recheck: Callable[[], None]) -> None:
+async def _open_cards(closing: MoveClosing, recheck: Callable[[], None]) -> None:
     try:
-        await open_after_moves(client, moving.node, moving.note, closed, recheck)
+        await closing.open(recheck)
     except ApiError as error:
-        stay = f"cards of node {moving.node} stay cordoned: {', '.join(closed)}"
+        stay = f"cards of node {closing.node} stay cordoned: {', '.join(closing.cards)}"
         raise MoveError(f"{stay} ({error}); open them with uncordon") from error
 
 
-async def _wait_for_successor(client: KubeClient, pod: OwnedPod, before: set[str], timeout_s: float) -> str:
+async def _wait_for_successor(
+    client: KubeClient, pod: OwnedPod, before: set[str], timeout_s: float, recheck: Callable[[], None]
+) -> str:
     """Wait until a pod that its owner made anew runs; return its node."""
     try:
         async with asyncio.timeout(timeout_s):
-            while (found := await _find_successor(client, pod, before)) is None:  # noqa: ASYNC110 - nothing here tells
+            while (found := await _find_successor(client, pod, before)) is None:
                 await asyncio.sleep(POLL_S)
+                recheck()
             return found.spec.node_name or ""
     except TimeoutError as error:
         raise MoveError(

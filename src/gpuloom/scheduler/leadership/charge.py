@@ -1,5 +1,6 @@
 """Whether this process is in charge: it may decide and write (binding 5). The gate keeps it right."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 _NOT_LISTED = "the lists of pods and nodes are not complete yet"
@@ -34,3 +35,14 @@ class Charge:
         """Raise StoppedError when this process may not write now."""
         if objection := self.objection:
             raise StoppedError(objection)
+
+    def hold(self) -> Callable[[], None]:
+        """Return a check for work that begins now; it fails also where this process was not in charge meanwhile."""
+        since = self.since
+
+        def check() -> None:
+            self.check()
+            if self.since != since:
+                raise StoppedError("this process was not in charge meanwhile")
+
+        return check
