@@ -5,6 +5,7 @@ import sys
 from gpuloom.cli.asking.flags import ClusterFlags
 from gpuloom.cli.asking.running import run_for_people
 from gpuloom.cli.cardlookup import find_card, tell_cordon
+from gpuloom.cli.hamischeduler import tell_of_hami
 from gpuloom.cli.names import Name
 from gpuloom.client.clusters import open_cluster
 from gpuloom.kube.cordons import write_cordon
@@ -41,3 +42,5 @@ async def _set_cordon(card: str, cluster: ClusterFlags, *, is_closed: bool) -> N
         place = await find_card(client, card)
         changed = await write_cordon(client, place, is_closed=is_closed)
         sys.stdout.write(tell_cordon(place, is_closed=is_closed, changed=changed))
+        if is_closed:
+            await tell_of_hami(client)

@@ -66,6 +66,15 @@ async def evict(
     await client.call("POST", path, target, body=data, timeout_s=timeout_s, recheck=recheck)
 
 
+async def is_going(client: KubeClient, *, namespace: str, name: str, uid: str, timeout_s: float | None = None) -> bool:
+    """Ask whether the pod with exactly this ``uid`` is gone or is being deleted; raises ApiError."""
+    try:
+        there = await client.get(PODS, name, namespace=namespace, timeout_s=timeout_s)
+    except NotFoundError:
+        return True
+    return there.metadata.uid != uid or there.is_terminating
+
+
 async def evict_and_wait(
     client: KubeClient,
     pod: Pod,
@@ -156,9 +165,7 @@ async def _is_there(client: KubeClient, pod: Pod) -> bool:
 
 async def _is_known_to_leave(client: KubeClient, pod: Pod) -> bool:
     try:
-        there = await client.get(PODS, pod.name, namespace=pod.namespace, timeout_s=WRITE_DEADLINE_S)
-    except NotFoundError:
-        return True
+        uid, timeout_s = pod.metadata.uid, WRITE_DEADLINE_S
+        return await is_going(client, namespace=pod.namespace, name=pod.name, uid=uid, timeout_s=timeout_s)
     except ApiError:
         return False
-    return there.metadata.uid != pod.metadata.uid or there.is_terminating

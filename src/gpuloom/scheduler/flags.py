@@ -15,6 +15,7 @@ from gpuloom.engine.scoring.card_order import DeviceSort
 from gpuloom.engine.scoring.policies import PolicyWord
 from gpuloom.scheduler.durations import format_seconds, parse_seconds
 from gpuloom.scheduler.nodes.health import HandshakeProbe
+from gpuloom.wire.schedulers import HAMI_LEASE, HAMI_NAMESPACES
 
 HandshakeCleanup = Literal["remove", "deleted"]
 FilterWrite = Literal["bind", "inline"]
@@ -155,9 +156,9 @@ class SchedulerFlags:
     """Name of that lease."""
     leader_elect_resource_namespace: str = ""
     """Namespace of that lease."""
-    rival_lease_namespaces: str = "kube-system,hami-system"
+    rival_lease_namespaces: str = ",".join(HAMI_NAMESPACES)
     """Namespaces besides that one where a living lease of another scheduler of cards keeps this one from deciding."""
-    rival_lease_names: str = "hami-scheduler"
+    rival_lease_names: str = HAMI_LEASE
     """Names of such leases, besides the one that is followed; with commas."""
     readyz_follower_503: Annotated[bool, Parameter(name="--readyz-follower-503")] = False
     """Whether replicas that do not decide are unready."""

@@ -73,7 +73,7 @@ class SchedulerProcess:
             presented = certificates.presented if certificates else None
             await stack.enter_async_context(parts.recorder)
             stack.push_async_callback(self._stop_tasks)
-            # The watches still run: they show who leaves where the answer was lost.
+            # The watches still run: they also show who leaves where the answer was lost.
             stack.push_async_callback(parts.preemption.close)
             stack.push_async_callback(parts.bind_verb.close)
             stack.push_async_callback(parts.aside.close)

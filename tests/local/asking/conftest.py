@@ -5,13 +5,14 @@ import os
 import sys
 import tempfile
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 import pytest_asyncio
 
-from gpuloom.kube.resources import PODS
+from gpuloom.kube.resources import LEASES, PODS
 from gpuloom.local.cluster import LocalCluster
 from gpuloom.local.description import ClusterDescription, NodeDescription
 from gpuloom.local.manifests import pod_manifest
@@ -71,6 +72,28 @@ class Stage:
 
     async def gpuloom(self, *tokens: str, kubeconfig: str = "", stdin: str = "", **env: str) -> Said:
         return await run_gpuloom(*tokens, kubeconfig=kubeconfig or str(self.cluster.kubeconfig), stdin=stdin, **env)
+
+
+@asynccontextmanager
+async def scheduler_of(stage: Stage, chart: str) -> AsyncIterator[None]:
+    """Let the pod of a scheduler that this chart installed hold HAMi's lease."""
+    client, where = stage.cluster.client, "kube-system"
+    labels = {"app.kubernetes.io/component": "hami-scheduler", "app.kubernetes.io/name": chart}
+    spec = {"schedulerName": "nobody", "containers": [{"name": "c", "image": "i"}]}
+    await client.create(PODS, {"metadata": {"name": "decides-1", "labels": labels}, "spec": spec}, namespace=where)
+    lease = {"holderIdentity": "decides-1_4b1c", "leaseDurationSeconds": 15}
+    await client.create(LEASES, {"metadata": {"name": "hami-scheduler"}, "spec": lease}, namespace=where)
+    try:
+        yield
+    finally:
+        await client.delete(LEASES, "hami-scheduler", namespace=where)
+        await client.delete(PODS, "decides-1", namespace=where, grace_period_s=0)
+
+
+HAMI_DECIDES = (
+    "gpuloom: HAMi's scheduler decides here (pod kube-system/decides-1) and may give closed cards to pods: "
+    "it heeds them from 2.10 on, NVIDIA's alone, and late\n"
+)
 
 
 async def settle(cluster: LocalCluster, *running: str) -> None:

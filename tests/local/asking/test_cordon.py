@@ -1,9 +1,10 @@
 from datetime import UTC, datetime
 
 import pytest
-from local.asking.conftest import Stage, settle
+from local.asking.conftest import HAMI_DECIDES, Stage, scheduler_of, settle
 
 from gpuloom.kube.resources import NODES, PODS
+from gpuloom.local.apiserver import InjectedFault
 from gpuloom.local.manifests import pod_manifest
 from gpuloom.wire.keys import NODE_REGISTER, NOMINATED
 from gpuloom.wire.nomination import encode_nomination
@@ -40,6 +41,34 @@ async def test_a_closed_card_takes_no_pod_until_it_is_opened(stage: Stage) -> No
     assert (await stage.gpuloom("cards", "--state", "cordoned", "-o", "name")).out == f"card/{card}\n"
     await stage.gpuloom("uncordon", card)
     assert await closed(stage, "node-a") is None
+
+
+@pytest.mark.parametrize(
+    ("chart", "command", "said_of_it"),
+    [
+        pytest.param("hami", "cordon", HAMI_DECIDES, id="HAMi's"),
+        pytest.param("gpuloom", "cordon", "", id="gpuloom's"),
+        pytest.param("hami", "uncordon", "", id="HAMi's, opened"),
+    ],
+)
+async def test_closing_a_card_says_that_hamis_scheduler_may_give_it_to_pods_where_it_decides(
+    stage: Stage, chart: str, command: str, said_of_it: str
+) -> None:
+    card = (await idle_cards(stage))[0]
+    async with scheduler_of(stage, chart):
+        said = await stage.gpuloom(command, card)
+    await stage.gpuloom("uncordon", card)
+    assert (said.code, said.err) == (0, said_of_it)
+
+
+async def test_a_card_is_closed_by_who_may_not_read_leases(stage: Stage) -> None:
+    card = (await idle_cards(stage))[0]
+    refused = InjectedFault(method="GET", path="/leases/", status=403, times=2)
+    stage.cluster.server.faults.add(refused)
+    async with scheduler_of(stage, "hami"):
+        said = await stage.gpuloom("cordon", card)
+    await stage.gpuloom("uncordon", card)
+    assert (said.code, said.err) == (0, "")
 
 
 async def test_a_card_to_close_is_named_as_lists_print_it_in_any_case(stage: Stage) -> None:

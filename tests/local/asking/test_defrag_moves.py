@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from local.asking.conftest import DEADLINE_S, Stage, settle, start_gpuloom
+from local.asking.conftest import DEADLINE_S, HAMI_DECIDES, Stage, scheduler_of, settle, start_gpuloom
 from local.asking.terminal import open_terminal
 
 from gpuloom.kube.resources import NODES, PODS
@@ -89,6 +89,15 @@ async def test_pods_move_one_at_a_time_to_cards_that_are_not_to_become_free(stag
     assert said.out.count("runs again on node node-b") == len(NAMES)
     assert await closed_cards(stage) == ""
     assert (await stage.gpuloom("defrag", "--for", "t4=2")).out.startswith("2 whole cards t4: fits on node node-a")
+
+
+async def test_before_it_asks_it_says_that_hamis_scheduler_may_give_closed_cards_to_pods_where_it_decides(
+    stage: Stage,
+) -> None:
+    async with scheduler_of(stage, "hami"):
+        said = await stage.gpuloom("defrag", "--for", "t4=2", "--execute")
+    assert said.err.startswith(HAMI_DECIDES)
+    assert sorted(await nodes_of_pods(stage)) == sorted(NAMES)
 
 
 async def test_nobody_is_evicted_for_one_of_a_group(stage: Stage, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from local.asking.conftest import Stage, settle, start_gpuloom
+from local.asking.conftest import HAMI_DECIDES, Stage, scheduler_of, settle, start_gpuloom
 from local.asking.terminal import Terminal, open_terminal, wait_until_met
 
 from gpuloom.kube.resources import NODES, PODS
@@ -98,6 +98,15 @@ async def test_a_pod_whose_binding_was_sent_before_the_card_was_closed_is_evicte
     assert (said.code, said.err) == (0, "")
     assert "pod default/late evicted\n" in said.out
     assert await staying(stage) == set()
+
+
+async def test_before_it_asks_it_says_that_hamis_scheduler_may_give_the_card_to_pods_where_it_decides(
+    stage: Stage,
+) -> None:
+    async with scheduler_of(stage, "hami"):
+        said = await stage.gpuloom("drain-card", CARD)
+    assert said.err.startswith(HAMI_DECIDES)
+    assert not await cordoned(stage)
 
 
 async def test_all_who_stay_are_told_and_that_the_card_is_closed(stage: Stage) -> None:

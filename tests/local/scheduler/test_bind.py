@@ -462,6 +462,21 @@ async def test_a_bind_ends_when_the_card_is_cordoned_while_it_sets_the_lock(site
     assert ((await site.pod()).spec.node_name, await site.lock()) == ("", None)
 
 
+def hide_nodes(site: Site) -> None:
+    """Let the scheduler see nothing more of nodes."""
+    site.fail("GET", r"/nodes\?", status=503, times=1000)
+    site.server.faults.cut_watches("nodes")
+
+
+async def test_a_pod_does_not_come_to_a_card_that_was_cordoned_though_no_watch_shows_it(site: Site) -> None:
+    """binding 2 step 4: the lock that is set shows the node as it is."""
+    pod = await filtered(site)
+    hide_nodes(site)
+    await site.client.patch(NODES, "n1", {"metadata": {"annotations": {NODE_CORDON: "GPU-n1-0"}}})
+    assert "card GPU-n1-0 of node n1 was cordoned" in await site.bind(pod)
+    assert ((await site.pod()).spec.node_name, await site.lock()) == ("", None)
+
+
 async def test_a_pod_that_is_bound_stays_so_when_its_card_is_cordoned(site: Site) -> None:
     """binding 2 step 2."""
     pod = await filtered(site)

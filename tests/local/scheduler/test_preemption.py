@@ -16,6 +16,7 @@ from gpuloom.engine.state.cluster_state import ClusterState
 from gpuloom.engine.steps import run_to_end
 from gpuloom.kube import HOST_PODS, NODES, PODS
 from gpuloom.model.cards import Ints
+from gpuloom.scheduler.preemption import evicting
 from gpuloom.scheduler.preemption.flow import PERIOD_S
 from gpuloom.web.views.explaining import explain_pod
 from gpuloom.web.views.source import EVERYTHING, Source
@@ -423,15 +424,104 @@ async def has_event(site: Site, reason: str, pod: Pod) -> bool:
     return reason in [event.reason for event in await site.events(pod.name)]
 
 
+def hide_pods(site: Site) -> None:
+    """Let the scheduler see nothing more of pods."""
+    site.fail("GET", r"/pods\?", status=503, times=1000)
+    site.server.faults.cut_watches("pods")
+
+
+async def stop(site: Site) -> None:
+    await site.clock.run_until_done(asyncio.create_task(site.stack.aclose()), step_s=0.01)
+
+
 @pytest.mark.parametrize("fault", [{}, {"lose_answer": True}], ids=["answered", "answer lost"])
 async def test_stopping_tells_why_a_pod_leaves_that_was_just_asked_to(site: Site, fault: dict[str, bool]) -> None:
     """binding 5 a write already sent is settled, and no new one starts."""
     asked, other = await begin_to_ask(site, **fault)
-    await site.clock.run_until_done(asyncio.create_task(site.stack.aclose()), step_s=0.005)
+    await stop(site)
     assert await has_event(site, "Preempted", asked)
     assert (await site.pod(asked.name)).is_terminating
     assert not (await site.pod(other.name)).is_terminating
     assert not await has_event(site, "Preempted", other)
+
+
+async def test_stopping_tells_why_a_pod_leaves_though_neither_answer_nor_watch_shows_it(site: Site) -> None:
+    """binding 5 as above."""
+    asked, _ = await begin_to_ask(site, lose_answer=True)
+    hide_pods(site)
+    await stop(site)
+    assert await has_event(site, "Preempted", asked)
+
+
+async def test_stopping_tells_why_a_pod_leaves_that_is_not_asked_again_since_no_answer_came(site: Site) -> None:
+    asked, _ = await begin_to_ask(site, lose_answer=True)
+    hide_pods(site)
+    site.fail("POST", "/eviction", cut=True, times=3)
+    await site.clock.run_until(lambda: dropped(site).get("failed", 0) > 0, step_s=0.01)
+    await stop(site)
+    assert await has_event(site, "Preempted", asked)
+
+
+async def test_stopping_tells_why_a_pod_leaves_whose_eviction_arrives_after_it_was_given_up(site: Site) -> None:
+    """binding 2.1 unknown: what was sent may land after it was given up."""
+    asked, _ = await begin_to_ask(site, cut=True)
+    hide_pods(site)
+    looked = site.fail("GET", f"/pods/{asked.name}$")
+    stopping = asyncio.create_task(stop(site))
+    await poll(lambda: site.has_happened(looked))
+    await site.client.delete(PODS, asked.name, namespace=asked.namespace)
+    await stopping
+    assert await has_event(site, "Preempted", asked)
+
+
+async def test_stopping_tells_nothing_of_a_pod_that_was_asked_in_vain(site: Site) -> None:
+    asked, _ = await begin_to_ask(site, cut=True)
+    await stop(site)
+    assert not (await site.pod(asked.name)).is_terminating
+    assert not await has_event(site, "Preempted", asked)
+
+
+async def test_stopping_tells_nothing_of_a_pod_that_was_asked_in_vain_and_ended_by_itself(site: Site) -> None:
+    asked, _ = await begin_to_ask(site, cut=True)
+    await site.change_pod(asked.name, {"status": {"phase": "Succeeded"}}, subresource="status")
+    await poll(lambda: asked.metadata.uid not in site.process.state.shown.pods)
+    await stop(site)
+    assert not await has_event(site, "Preempted", asked)
+
+
+async def test_stopping_tells_nothing_of_a_pod_that_somebody_else_deleted_before_it_was_asked(site: Site) -> None:
+    asked, _ = await begin_to_ask(site)
+    hide_pods(site)
+    await site.client.delete(PODS, asked.name, namespace=asked.namespace, grace_period_s=0)
+    site.fail("GET", f"/pods/{asked.name}$", delay_s=0.4)
+    await stop(site)
+    assert not await has_event(site, "Preempted", asked)
+
+
+async def test_stopping_waits_for_no_api_server_that_does_not_say_who_leaves(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """binding 5 for at most its deadline."""
+    monkeypatch.setattr(evicting, "CLOSING_S", 0.05)
+    asked, _ = await begin_to_ask(site, lose_answer=True)
+    hide_pods(site)
+    site.fail("GET", f"/pods/{asked.name}$", status=503, times=1000)
+    await stop(site)
+    assert not await has_event(site, "Preempted", asked)
+
+
+async def test_an_eviction_that_is_asked_for_again_without_an_answer_is_told_and_counted_once(site: Site) -> None:
+    low = await run(site, "low", 8000, 1)
+    site.fail("POST", "/pods/low/eviction", lose_answer=True, times=2)
+    await make_room(site, await submit(site, "high", 8000, 10))
+    await wait_leaving(site, low)
+    began = (await site.pod("low")).metadata.deletion_timestamp
+    for _ in range(10):
+        await site.clock.advance(1)
+        await let_answers_arrive()
+    assert (await site.pod("low")).metadata.deletion_timestamp == began
+    assert site.process.parts.preemption.counts.victims == 1
+    assert [event.count for event in await site.events("low") if event.reason == "Preempted"] == [1]
 
 
 async def test_ceasing_to_lead_tells_why_a_pod_leaves_that_was_just_asked_to(site: Site) -> None:

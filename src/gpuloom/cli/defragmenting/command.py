@@ -20,6 +20,7 @@ from gpuloom.cli.defragmenting.tidyingoutput import TidyingOutput, tell_tidying
 from gpuloom.cli.defragmenting.wanted import read_wanted
 from gpuloom.cli.durations import Duration
 from gpuloom.cli.evicting import confirm, read_timeout
+from gpuloom.cli.hamischeduler import tell_of_hami
 from gpuloom.cli.names import Name
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.client.clusters import open_cluster
@@ -105,6 +106,7 @@ def run_defrag(
             told.append(meaning)
             _print(meaning, output)
             if execute and orders:
+                await tell_of_hami(client)
                 if not yes:
                     await _confirm(sum(len(order.pods) for order in orders))
                 for order in orders:

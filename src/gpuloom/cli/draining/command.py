@@ -15,6 +15,7 @@ from gpuloom.cli.draining.carrying_out import drain, list_pods_on
 from gpuloom.cli.draining.plan import DrainPlan, plan_drain
 from gpuloom.cli.durations import Duration
 from gpuloom.cli.evicting import confirm, read_timeout
+from gpuloom.cli.hamischeduler import tell_of_hami
 from gpuloom.cli.names import Name
 from gpuloom.cli.outcomes import CommandError, ExitCode
 from gpuloom.client.clusters import open_cluster
@@ -89,6 +90,7 @@ async def _drain(card: str, cluster: ClusterFlags, *, yes: bool, force: bool, ti
 
         pods = await list_pods_on(client, place)
         await _tell_plan(client, place, pods)
+        await tell_of_hami(client)
         await drain(client, place, pods, agree, timeout_s)
 
 

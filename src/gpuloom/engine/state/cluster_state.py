@@ -117,13 +117,16 @@ class ClusterState(ReservedState):
         """Return what a node registered of one vendor's cards, None for nothing."""
         return self[word].table.registered(node)
 
-    def find_cordoned(self, reservation: Reservation) -> str:
-        """Return the id of a card of a reservation that the administrator has closed by now, empty for none."""
+    def find_cordoned(self, reservation: Reservation, closed: frozenset[str] = frozenset()) -> str:
+        """Return the id of a card of a reservation that the administrator has closed by now, empty for none.
+
+        ``closed`` are ids of which that is known beside those that are registered so.
+        """
         for word in self.words_of(reservation.node):
             registered = self.registered(reservation.node, word)
-            if registered is not None and registered.cordoned:
+            if cordoned := closed | (registered.cordoned if registered is not None else frozenset()):
                 cards = (card_id(share.uuid) for share, _ in reservation.each_share_of(word))
-                if found := next((card for card in cards if card in registered.cordoned), ""):
+                if found := next((card for card in cards if card in cordoned), ""):
                     return found
         return ""
 

@@ -24,6 +24,7 @@ from gpuloom.scheduler.bind.podlabel import PodLabeller
 from gpuloom.scheduler.bind.writer import BindingWriter, BindRefusedError, LetOthers
 from gpuloom.scheduler.clocks import Clocks
 from gpuloom.scheduler.filter.patch import annotate_decision
+from gpuloom.scheduler.nodes.handler import read_cordoned
 from gpuloom.scheduler.settling import SettledWork
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.vendors.profile import LockRules
@@ -233,10 +234,15 @@ class BindVerb:
             return f"pod {reservation.full_name} was deleted"
         if not self.state.cluster.ledger.is_current(reservation):
             return f"the reservation of pod {reservation.full_name} on node {reservation.node} was superseded"
-        if card := self.state.cluster.find_cordoned(reservation):
+        if card := self._find_cordoned(reservation):
             whom = f"pod {reservation.full_name}"
             return f"card {card} of node {reservation.node} was cordoned after it was chosen for {whom}, filter again"
         return ""
+
+    def _find_cordoned(self, reservation: Reservation) -> str:
+        """Return a card of a reservation that is cordoned by now: as the watch shows it, or the lock that was set."""
+        shown = (read_cordoned(node) for node in self.locks.see(reservation.node))
+        return self.state.cluster.find_cordoned(reservation, frozenset[str]().union(*shown))
 
     def _find_objection_to_call(self, call: _Call) -> str:
         """Why nothing may be written for a call any more, empty when it may."""

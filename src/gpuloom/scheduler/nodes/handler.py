@@ -38,7 +38,7 @@ def read_node_cards(node: Node, profile: Profile) -> NodeCards:
         said = read_cards(node, profile)
     except NoCardsError:
         return NodeCards(())
-    cordoned = _read_cordoned(node)
+    cordoned = read_cordoned(node)
     return replace(said, cordoned=cordoned) if cordoned else said
 
 
@@ -121,7 +121,7 @@ class NodeHandler:
 
     def apply_cordons(self, node: Node) -> None:
         """Take which of a node's cards are closed, and leave the rest as it is registered."""
-        cluster, cordoned = self._state.cluster, _read_cordoned(node)
+        cluster, cordoned = self._state.cluster, read_cordoned(node)
         for word in tuple(cluster.words_of(node.name)):
             if (known := cluster.registered(node.name, word)) is not None:
                 cluster.register(node.name, word, replace(known, cordoned=cordoned))
@@ -234,14 +234,15 @@ class NodeHandler:
             if known is None:
                 return
             # What the administrator says counts at once, whatever the plugin writes (B-28).
-            registered = replace(known, cordoned=_read_cordoned(node))
+            registered = replace(known, cordoned=read_cordoned(node))
         if self._state.cluster.register(node.name, profile.word, registered):
             if not self._is_listing:
                 _log.info("node registered its cards", node=node.name, vendor=profile.word, cards=len(registered.cards))
             self._state.waiting.capacity_freed.set()
 
 
-def _read_cordoned(node: Node) -> frozenset[str]:
+def read_cordoned(node: Node) -> frozenset[str]:
+    """Return the ids of the cards that the administrator has closed."""
     return frozenset(decode_list(node.annotations.get(NODE_CORDON, "")))
 
 

@@ -1,6 +1,8 @@
 """Asking victims to leave: by the Eviction API, or past a budget where a plan knowingly breaks one."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
@@ -22,11 +24,13 @@ from gpuloom.kube import (
     NotFoundError,
     TooManyRequestsError,
 )
-from gpuloom.kube.eviction import evict
+from gpuloom.kube.eviction import POLL_S, evict, is_going
 from gpuloom.kube.recorder import Subject
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.leadership.gate import SETTLING_S
 from gpuloom.scheduler.preemption.counts import PreemptionCounts
-from gpuloom.scheduler.settling import SettledWork
+from gpuloom.scheduler.settling import CLOSING_S, SettledWork
+from gpuloom.scheduler.watch.shown import ShownObjects
 from gpuloom.wire.words import encode_time
 
 MOST_EVICTED = 1024
@@ -63,6 +67,7 @@ class Evictor:
     """
 
     client: KubeClient
+    shown: ShownObjects
     recorder: EventRecorder
     clocks: Clocks
     counts: PreemptionCounts
@@ -89,16 +94,54 @@ class Evictor:
         return outcome
 
     async def close(self) -> None:
-        """Wait until what was sent is answered and told, at most as long as a write may take."""
-        await self._asking.close()
+        """Settle what was sent, and find out of all without an answer whether they leave; as long as a write may take.
 
-    def note_leaving(self, leaves: Callable[[str], bool]) -> None:
-        """Say why of those who leave, as ``leaves`` tells by UID, though their evictions were not answered."""
+        Both at once: an answer may take all of that time.
+        """
+        await asyncio.gather(self._asking.close(), self._find_out_all())
+
+    async def note_leaving(self) -> None:
+        """Say why of those who leave, though their evictions were not answered."""
+        seen_leaving: list[Awaitable[None]] = []
         for uid, asked in list(self.unanswered.items()):
-            if leaves(uid):
-                self._note(asked.held, asked.nomination)
+            if self.shown.is_terminating(uid) or uid not in self.shown.pods:
+                seen_leaving.append(self._look(uid, asked))
             elif self.clocks.monotonic() - asked.asked_at > UNANSWERED_S:
-                del self.unanswered[uid]
+                self.unanswered.pop(uid, None)
+        await asyncio.gather(*seen_leaving)
+
+    async def _find_out_all(self) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSING_S):
+                await asyncio.gather(*(self._find_out(uid) for uid in self.unanswered))
+
+    async def _find_out(self, uid: str) -> None:
+        while asked := self.unanswered.get(uid):
+            await self._look(uid, asked)
+            if uid in self.unanswered:
+                await self.clocks.sleep(POLL_S)
+
+    async def _look(self, uid: str, asked: UnansweredEviction) -> None:
+        """See whether a pod leaves; where it stays after the last request may have arrived, it was asked in vain.
+
+        A pod that the watch does not show any more may have ended by itself.
+        """
+        held, is_settled = asked.held, self.clocks.monotonic() >= asked.asked_at + SETTLING_S
+        if not self.shown.is_terminating(uid):
+            try:
+                leaves = await is_going(
+                    self.client, namespace=held.namespace, name=held.name, uid=uid, timeout_s=WRITE_DEADLINE_S
+                )
+            except ApiError as error:
+                _log.warning("whether a pod leaves is open", pod=held.full_name, node=held.node, cause=str(error))
+                return
+            if not leaves:
+                if is_settled:
+                    self.unanswered.pop(uid, None)
+                return
+        # Its answer may have come meanwhile.
+        if uid in self.unanswered:
+            self._note(held, asked.nomination)
 
     async def _ask(
         self, ask: Callable[[], Awaitable[None]], held: Reservation, nomination: Nomination

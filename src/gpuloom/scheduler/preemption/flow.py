@@ -58,7 +58,7 @@ class PreemptionFlow:
         settings = self.state.settings
         self.refused = RefusedEvictions(self.clocks.monotonic)
         self.writer = NominationWriter(self.client, self.state, self.clocks)
-        self.evictor = Evictor(self.client, self.recorder, self.clocks, self.counts)
+        self.evictor = Evictor(self.client, self.state.shown, self.recorder, self.clocks, self.counts)
         self.finder = PlanFinder(
             self.state,
             self.refused,
@@ -80,9 +80,8 @@ class PreemptionFlow:
                 await self._try_due(tasks)
 
     async def close(self) -> None:
-        """Settle the evictions that were sent, and say why of all who are known to leave."""
+        """Settle the evictions that were sent, and say why of all who leave."""
         await self.evictor.close()
-        self.evictor.note_leaving(self._leaves)
 
     def _pause_s(self) -> float:
         if not len(self.attempts):
@@ -233,11 +232,8 @@ class PreemptionFlow:
             # Others may begin now.
             self.attempts.changed.set()
 
-    def _leaves(self, uid: str) -> bool:
-        return uid not in self.state.shown.pods or self.state.shown.is_terminating(uid)
-
     async def _sweep(self) -> None:
-        self.evictor.note_leaving(self._leaves)
+        await self.evictor.note_leaving()
         if self.state.charge.is_ours:
             await self.finder.prepare()
         time_slice = TimeSlice(SHORT_S)

@@ -9,7 +9,7 @@ been served yet, and the first one goes on when it has (binding 9). A lock that 
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -118,6 +118,13 @@ class NodeLocks:
                 queue.node = None
                 queue.wake()
                 self._tidy(name, queue)
+
+    def see(self, name: str) -> Iterator[Node]:
+        """Give a node as each of its locks was seen last: where one has just been set, the watch may be behind."""
+        for key in self._rules:
+            queue = self._queues.get((name, key))
+            if queue is not None and queue.node is not None:
+                yield queue.node
 
     def wake(self) -> None:
         """Let every waiter see at once whether it is still to wait."""
