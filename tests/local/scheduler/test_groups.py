@@ -100,6 +100,18 @@ async def test_a_bind_that_waits_for_the_lock_while_its_group_is_filtered_again_
     assert await two_cards.clock.run_until_done(waiting) == ""
 
 
+async def test_a_group_that_fails_after_a_bind_of_it_holds_nothing(two_cards: Site) -> None:
+    pods = await fail_once(two_cards)
+    await two_cards.clock.advance(30)
+    await choose(two_cards, pods[0])
+    two_cards.fail("POST", "/binding", status=403)
+    assert await two_cards.bind(pods[0], "n1") != ""
+    await two_cards.clock.advance(30)
+    assert await choose(two_cards, pods[0]) is not None
+    await two_cards.clock.advance(3)
+    assert held(two_cards) == []
+
+
 async def test_a_member_whose_volumes_are_waited_for_keeps_its_cards(two_cards: Site) -> None:
     """kube-scheduler nominates the node before it waits for volumes."""
     pods = await fail_once(two_cards)

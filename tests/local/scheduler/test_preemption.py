@@ -12,12 +12,14 @@ from local.scheduler.test_quotas import limit
 from msgspec.structs import replace as replace_struct
 
 from gpuloom.engine.planning.preemption.lowest_priorities import LowestPriorities
-from gpuloom.engine.state.cluster_state import ClusterState
+from gpuloom.engine.planning.preemption.planner import PreemptionPlanner
+from gpuloom.engine.planning.preemption.victims import PreemptionPlan
 from gpuloom.engine.steps import run_to_end
 from gpuloom.kube import HOST_PODS, NODES, PODS
-from gpuloom.model.cards import Ints
+from gpuloom.model.share import Share
 from gpuloom.scheduler.preemption import evicting
 from gpuloom.scheduler.preemption.flow import PERIOD_S
+from gpuloom.scheduler.preemption.nominating import nominate
 from gpuloom.web.views.explaining import explain_pod
 from gpuloom.web.views.source import EVERYTHING, Source
 from gpuloom.wire.objects import Pod
@@ -250,6 +252,44 @@ async def test_of_two_pods_for_one_card_one_evicts(site: Site) -> None:
     await site.remove(low)
     assert await site.choose(second) is None
     assert await site.choose(first) == "n1"
+
+
+async def test_a_more_important_pod_is_nominated_in_the_place_of_another_for_which_one_leaves_already(
+    site: Site,
+) -> None:
+    low = await run(site, "low", 8000, 1)
+    await make_room(site, first := await submit(site, "first", 8000, 5))
+    await wait_leaving(site, low)
+    await make_room(site, await submit(site, "high", 8000, 10))
+    assert not is_nominated(site, first)
+
+
+async def test_a_less_important_pod_that_fits_beside_a_later_one_stays_nominated(site: Site) -> None:
+    low = await run(site, "low", 8000, 1)
+    await make_room(site, first := await submit(site, "first", 3000, 5))
+    await wait_leaving(site, low)
+    await make_room(site, await submit(site, "high", 5000, 10))
+    assert is_nominated(site, first)
+
+
+async def test_a_nomination_ends_when_its_node_takes_no_new_pod_any_more(site: Site) -> None:
+    low = await run(site, "low", 8000, 1)
+    await make_room(site, high := await submit(site, "high", 8000, 10))
+    await wait_leaving(site, low)
+    await site.wait_for_node(await site.client.patch(NODES, "n1", {"spec": {"unschedulable": True}}))
+    await leaves_nobody(site, high)
+    assert site.process.parts.preemption.counts.ended == {"node": 1}
+
+
+async def test_a_pod_for_which_those_that_end_anyway_make_room_is_not_nominated(site: Site) -> None:
+    ending = await run(site, "ending", 8000, 1)
+    await site.client.delete(PODS, ending.name, namespace=ending.namespace)
+    await wait_leaving(site, ending)
+    high = await submit(site, "high", 8000, 10)
+    assert await site.choose(high) is None
+    await leaves_nobody(site, high)
+    assert not is_nominated(site, high)
+    assert dropped(site).keys() == {"leaving"}
 
 
 async def test_room_is_given_to_others_when_the_preemptor_is_deleted(site: Site) -> None:
@@ -532,6 +572,12 @@ async def test_ceasing_to_lead_tells_why_a_pod_leaves_that_was_just_asked_to(sit
     await leaves_nobody(site, other)
 
 
+async def test_nobody_more_is_asked_to_leave_for_a_pod_that_is_gone(site: Site) -> None:
+    _, other = await begin_to_ask(site)
+    await site.remove(await site.pod("high"))
+    await leaves_nobody(site, other)
+
+
 async def test_without_the_right_to_evict_the_pod_waits_and_its_nomination_ends(site: Site) -> None:
     low = await run(site, "low", 8000, 1)
     site.fail("POST", "/eviction", status=403, times=1000)
@@ -699,17 +745,16 @@ async def test_explain_tells_that_room_is_being_made_and_for_whom_it_is_not_yet(
     assert explain(site, high) == ("room is being made for it on n1: it waits until these have left: default/low",)
 
 
-class LeavingMeanwhile(LowestPriorities):
-    """The planner's index; while it is read, a pod leaves its node."""
+def change_while_planning(monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> None:
+    """Let something change when it has been found out who would have to leave, before anybody is asked to."""
+    plan = PreemptionPlanner.plan
 
-    def __init__(self, leave: Callable[[], None]) -> None:
-        super().__init__()
-        self._leave = leave
-
-    def catch_up(self, state: ClusterState, word: str) -> Generator[None, None, Ints]:
-        found = yield from super().catch_up(state, word)
-        self._leave()
+    def plan_and_change(*args: Any) -> Generator[None, None, PreemptionPlan | None]:
+        found = yield from plan(*args)
+        change()
         return found
+
+    monkeypatch.setattr(PreemptionPlanner, "plan", plan_and_change)
 
 
 async def test_what_the_first_plan_needs_is_read_ahead(site: Site) -> None:
@@ -774,16 +819,80 @@ async def test_who_does_not_fit_beside_the_pod_that_a_node_is_kept_for_gets_room
     await wait_leaving(site, holder)
 
 
-async def test_nobody_leaves_when_another_node_gets_room_while_the_plan_is_made(site: Site) -> None:
+async def test_nobody_leaves_when_another_node_gets_room_while_the_plan_is_made(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await site.register("n2")
     low, other = await run(site, "low", 8000, 1), await run(site, "other", 8000, 20, node="n2")
-    state, finder = site.process.state, site.process.parts.preemption.finder
-    index = LeavingMeanwhile(lambda: state.release(other.metadata.uid))
-    site.process.parts.preemption.finder = replace(finder, index=index)
+    state = site.process.state
+    change_while_planning(monkeypatch, lambda: state.release(other.metadata.uid))
     high = await submit(site, "high", 8000, 10)
     assert await site.choose(high, "n1", "n2") is None
     await leaves_nobody(site, low)
     assert dropped(site) == {"room": 1}
+
+
+async def test_nobody_leaves_a_node_that_is_kept_for_another_pod_by_the_time_of_the_plan(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    low = await run(site, "low", 8000, 1)
+    first, second = await submit(site, "first", 8000, 10), await submit(site, "second", 8000, 10)
+    state, victims = site.process.state, frozenset({low.metadata.uid})
+    change_while_planning(
+        monkeypatch, lambda: nominate(state, first.metadata.uid, "n1", site.clock.clocks.unix, victims)
+    )
+    assert await site.choose(second) is None
+    await leaves_nobody(site, low)
+    assert not is_nominated(site, second)
+
+
+async def test_nobody_leaves_a_node_that_others_have_filled_by_the_time_of_the_plan(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    low = await run(site, "low", 8000, 1)
+    ledger = site.process.state.cluster.ledger
+    held = ledger.find(low.metadata.uid)
+    assert held is not None
+    taken = replace_struct(
+        held, uid="urgent", priority=20, shares={"NVIDIA": ((Share(card("n1").id, "NVIDIA", 2000, 0),),)}
+    )
+    change_while_planning(
+        monkeypatch, lambda: None if ledger.find(taken.uid) is taken else site.process.state.cluster.assume(taken)
+    )
+    assert await site.choose(await submit(site, "high", 9000, 10)) is None
+    await leaves_nobody(site, low)
+
+
+async def test_nobody_leaves_a_node_that_takes_no_new_pod_by_the_time_of_the_plan(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    low = await run(site, "low", 8000, 1)
+    nodes = site.process.state.shown.nodes
+    node = nodes["n1"]
+    closed = replace_struct(node, spec=replace_struct(node.spec, unschedulable=True))
+    change_while_planning(monkeypatch, lambda: nodes.update(n1=closed))
+    assert await site.choose(await submit(site, "high", 8000, 10)) is None
+    await site.clock.advance(0.2)
+    await let_answers_arrive()
+    assert not (await site.pod(low.name)).is_terminating
+
+
+async def test_no_more_plans_are_carried_out_than_may_be_where_another_began_meanwhile(
+    empty: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await empty.start(replace(ON, preemption_most_plans=1))
+    await empty.process.wait_synced()
+    await empty.register("n1")
+    await empty.register("n2", card("n2"))
+    low, other = [await run(empty, f"low-{node}", 8000, 1, node=node) for node in ("n1", "n2")]
+    first, second = await submit(empty, "first", 8000, 10), await submit(empty, "second", 8000, 10)
+    state, victims = empty.process.state, frozenset({other.metadata.uid})
+    change_while_planning(
+        monkeypatch, lambda: nominate(state, first.metadata.uid, "n2", empty.clock.clocks.unix, victims)
+    )
+    assert await empty.choose(second, "n1", "n2") is None
+    await leaves_nobody(empty, low)
+    assert not is_nominated(empty, second)
 
 
 async def end_slowly(site: Site, pod: Pod) -> None:

@@ -3,12 +3,23 @@
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from local.scheduler.clock import poll
 from local.scheduler.site import Site, card
-from local.scheduler.test_preemption import ON, dropped, leaves_nobody, make_room, run, submit, wait_leaving
+from local.scheduler.test_preemption import (
+    ON,
+    change_while_planning,
+    dropped,
+    leaves_nobody,
+    make_room,
+    run,
+    submit,
+    wait_leaving,
+)
 
 from gpuloom.kube import DISRUPTION_BUDGETS, HOST_PODS
+from gpuloom.wire.budgets import DisruptionBudget
 from gpuloom.wire.objects import Pod
 
 WEB = {"app": "web"}
@@ -85,6 +96,47 @@ async def test_strictly_nobody_is_asked_whom_a_budget_protects(empty: Site) -> N
     await empty.clock.run_until(lambda: dropped(empty).get("budget", 0) > 0, step_s=0.05)
     await leaves_nobody(empty, *pods)
     assert not empty.has_happened(asked)
+
+
+async def test_strictly_nobody_is_asked_whom_a_budget_has_come_to_protect_by_the_time_of_the_plan(
+    empty: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await start(empty, preemption_budgets="strict")
+    low = await run_labelled(empty, "low", 1, "n1")
+    await run(empty, "other", 8000, 20, node="n2")
+    await protect(empty, 1)
+    allowed = empty.process.state.shown.budgets.allowed
+    change_while_planning(monkeypatch, lambda: allowed.update({"default/web": 0}))
+    asked = empty.fail("POST", "/eviction", status=500)
+    assert await empty.choose(await submit(empty, "high", 8000, 10), "n1", "n2") is None
+    await leaves_nobody(empty, low)
+    assert not empty.has_happened(asked)
+
+
+async def test_strictly_nobody_is_asked_whom_a_budget_protects_that_came_by_the_time_of_the_plan(
+    empty: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await start(empty, preemption_budgets="strict")
+    low = await run_labelled(empty, "low", 1, "n1")
+    await run(empty, "other", 8000, 20, node="n2")
+    budget = msgspec.convert(
+        {"metadata": {"name": "web", "namespace": "default"}, "spec": {"selector": {"matchLabels": WEB}}},
+        DisruptionBudget,
+    )
+    change_while_planning(monkeypatch, lambda: empty.process.state.shown.budgets.apply(budget))
+    asked = empty.fail("POST", "/eviction", status=500)
+    assert await empty.choose(await submit(empty, "high", 8000, 10), "n1", "n2") is None
+    await leaves_nobody(empty, low)
+    assert not empty.has_happened(asked)
+
+
+async def test_a_budget_is_not_broken_because_the_api_server_has_too_much_to_do(site: Site) -> None:
+    guarded = await run_labelled(site, "guarded", 1, "n1")
+    await run(site, "other", 8000, 20, node="n2")
+    await protect(site, 0)
+    site.fail("POST", "/eviction", status=429, retry_after_s=1000, times=100)
+    await make_room(site, await submit(site, "high", 8000, 10), "n1", "n2")
+    await leaves_nobody(site, guarded)
 
 
 async def test_strictly_a_pod_is_spared_that_has_its_cards_and_is_not_bound_yet(empty: Site) -> None:

@@ -146,6 +146,13 @@ async def test_it_is_told_nothing_of_before_by_a_process_that_is_not_in_charge(s
     assert "another process" in (await scene.filter())["Error"]
 
 
+async def test_it_is_decided_about_after_a_process_that_was_not_in_charge_told_it_nothing(scene: Scene) -> None:
+    scene.site.process.state.charge.obstacle = "another process is in charge"
+    await scene.filter()
+    scene.site.process.state.charge.obstacle = ""
+    assert await scene.looks()
+
+
 async def test_a_pod_that_is_not_nominated_is_decided_about_each_time(scene: Scene) -> None:
     scene.high = await scene.site.submit("equal", memory_mib=8000, spec={"priority": 1})
     await scene.filter()

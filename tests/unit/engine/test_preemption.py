@@ -1,6 +1,6 @@
 """Planning whom to evict: what is asked for it, and cases that the oracle's cluster does not have."""
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -206,6 +206,22 @@ def test_victims_come_in_order_of_importance_whoever_breaks_a_budget() -> None:
     assert plan.breaking == {less}
 
 
+@pytest.mark.parametrize("priority", [1, 2], ids=["as important", "more important"])
+def test_a_node_where_no_budget_is_broken_is_found_behind_any_number_where_one_is(priority: int) -> None:
+    cluster = Cluster(MOST_CANDIDATES + 1)
+    *guarded, last = cluster.nodes
+    for name in guarded:
+        cluster.hold(name, 0, 1)
+    free = cluster.hold(last, 0, priority)
+
+    def protect(held: Reservation) -> PotentialVictim:
+        return PotentialVictim(held, () if held.uid == free else ("other/budget",))
+
+    planner = PreemptionPlanner(cluster.scheduler, protect, {})
+    plan = run_to_end(planner.plan(Preemptor(read_demands(pod(gpu=1), CATALOG, Options()), 5), cluster.nodes))
+    assert names(plan) == (last, (free,))
+
+
 def test_nodes_that_only_seem_cheaper_are_no_reason_to_pass_over_one_with_fewer_victims() -> None:
     cluster = Cluster(2 * NODES_AT_ONCE, cards=2)
     for name in cluster.nodes[:NODES_AT_ONCE]:
@@ -290,6 +306,54 @@ def test_a_plan_does_not_hold_once_a_quota_came_that_leaves_the_pod_no_room() ->
     assert not still_holds(cluster.scheduler, preemptor, plan)
 
 
+def plan_and_ask_later(cluster: Cluster, wanted: Pod, change: Callable[[], object]) -> bool:
+    """Plan, let something change, and tell whether the plan still holds."""
+    plan = cluster.plan(wanted)
+    assert plan is not None
+    assert plan.victims
+    change()
+    return still_holds(cluster.scheduler, Preemptor(read_demands(wanted, CATALOG, Options()), 5), plan)
+
+
+def test_a_plan_does_not_hold_once_its_victim_has_cards_on_another_node() -> None:
+    cluster = Cluster(2)
+    low = cluster.hold("n0", 0, 1)
+    cluster.hold("n1", 0, 9)
+
+    def move() -> None:
+        held = cluster.state.ledger.find(low)
+        assert held is not None
+        cluster.state.register("n2", "NVIDIA", NodeCards((card("n2-0"),)))
+        shares = {"NVIDIA": ((Share("n2-0", "NVIDIA", 16_384, 0),),)}
+        cluster.state.assume(msgspec.structs.replace(held, node="n2", shares=shares))
+
+    assert not plan_and_ask_later(cluster, pod(gpu=1), move)
+
+
+def test_a_plan_does_not_hold_once_its_second_victim_could_stay_without_the_first() -> None:
+    cluster = Cluster(1)
+    beside = cluster.hold("n0", 0, 9, memory_mib=1_384)
+    cluster.hold("n0", 0, 2, memory_mib=9_000)
+    cluster.hold("n0", 0, 1, memory_mib=4_000)
+    assert not plan_and_ask_later(cluster, pod(gpu=1, gpumem=12_000), lambda: cluster.state.forget(beside))
+
+
+def test_room_on_a_node_that_is_not_offered_makes_no_plan() -> None:
+    cluster = Cluster(2)
+    low = cluster.hold("n0", 0, 1)
+    planner = PreemptionPlanner(cluster.scheduler, PotentialVictim, {})
+    plan = run_to_end(planner.plan(Preemptor(read_demands(pod(gpu=1), CATALOG, Options()), 5), ("n0",)))
+    assert names(plan) == ("n0", (low,))
+
+
+def test_a_plan_that_only_a_quota_asked_for_does_not_hold_once_that_is_gone() -> None:
+    cluster = Cluster(1, cards=2)
+    cluster.hold("n0", 0, 1, namespace="default")
+    limit(cluster, 20_000)
+    gone = ResourceQuota(ObjectMeta(name="all", namespace="default"))
+    assert not plan_and_ask_later(cluster, pod(gpu=1, gpumem=7_000), lambda: cluster.state.quotas.delete(gone))
+
+
 def test_a_pod_of_another_namespace_that_ends_gives_back_no_quota() -> None:
     cluster = Cluster(3)
     cluster.hold("n0", 0, 9, namespace="default", memory_mib=6_000)
@@ -339,6 +403,13 @@ def test_the_index_of_priorities_follows_every_change() -> None:
     assert lowest() == [*[NOBODY] * 5, -4]
     cluster.state.register("n2", "NVIDIA", NodeCards(()))
     assert lowest() == [NOBODY] * 6
+
+
+def test_who_asks_for_priorities_may_change_what_he_gets() -> None:
+    cluster = Cluster(1)
+    cluster.hold("n0", 0, 1)
+    run_to_end(cluster.index.catch_up(cluster.state, "NVIDIA"))[:] = 9
+    assert run_to_end(cluster.index.catch_up(cluster.state, "NVIDIA")).tolist() == [1]
 
 
 def test_who_asks_for_priorities_and_leaves_in_the_middle_spoils_no_later_answer() -> None:

@@ -131,6 +131,26 @@ def test_pods_of_several_cards_take_those_that_their_policy_takes() -> None:
     assert count(uneven(), asked).pods == place_all(uneven(), asked) == 1
 
 
+def test_pods_of_all_cards_of_a_node_are_as_many_as_the_fullest_card_takes() -> None:
+    scheduler = fleet({"n1": [card("a", memory_mib=16_000), card("b", memory_mib=16_000)]})
+    hold(scheduler, "n1", "b", memory_mib=10_000)
+    assert count(scheduler, pod(gpu=2, gpumem=4000)).pods == 1
+
+
+def test_where_cards_serve_very_often_the_count_says_that_there_may_be_more() -> None:
+    room = count(fleet({"n1": [card("a", count=2000)]}), pod(gpu=1, gpumem=1))
+    assert (room.pods < 2000, room.is_least) == (True, True)
+
+
+def test_where_a_quota_leaves_room_for_cards_that_were_not_looked_at_the_count_says_so() -> None:
+    large = {f"n{at}": [card(f"c{at}", memory_mib=40_000)] for at in range(MOST_PLACED)}
+    scheduler = fleet({**large, "small": [card("s", memory_mib=10_000)]})
+    limit(scheduler, "nvidia.com/gpumem", 10_500)
+    asked = pod(*(container(name, gpu=1, gpumem_percentage=10) for name in ("one", "two")))
+    room = count(scheduler, asked)
+    assert (room.pods, room.is_least) == (1, True)
+
+
 def test_pods_that_want_whole_cards_are_counted_beyond_the_bound() -> None:
     many = fleet({f"n{at}": [card(f"c{at}-{place}") for place in range(8)] for at in range(MOST_PLACED)})
     room = count(many, pod(gpu=4, gpucores=100))

@@ -1,5 +1,7 @@
 """How members of groups are forgotten that do not wait any more (binding 2.2)."""
 
+import pytest
+
 from gpuloom.scheduler.groups.attempts import GroupAttempts
 from gpuloom.wire.objects import ObjectMeta, Pod, PodSpec, SchedulingGroup
 
@@ -40,3 +42,26 @@ def test_a_member_that_is_filtered_while_others_are_looked_at_is_kept() -> None:
     found = attempts.find(member("comes"))
     assert found is not None
     assert list(found.words) == ["comes"]
+
+
+def fail(attempts: GroupAttempts) -> None:
+    """Let one member fit, and give its cards back, and another one not."""
+    attempts.note_given_back(member("fits"))
+    attempts.note_refused(member("refused"))
+
+
+@pytest.mark.parametrize("gone", ["fits", "refused"])
+def test_a_group_is_not_refused_because_of_members_that_do_not_wait_any_more(gone: str) -> None:
+    attempts = filtered(member("fits"), member("refused"), member("other"))
+    fail(attempts)
+    assert attempts.find_objection(member("other"), 1.0)
+    assert list(attempts.keep(lambda uid: uid != gone))
+    assert attempts.find_objection(member("other"), 1.0) == ""
+
+
+def test_a_group_is_not_refused_because_of_a_member_that_was_filtered_again_and_fits() -> None:
+    attempts = filtered(member("fits"), member("refused"))
+    fail(attempts)
+    attempts.note_filtered(member("refused"), "", 1.0)
+    attempts.note_given_back(member("fits"))
+    assert attempts.find_objection(member("fits"), 2.0) == ""

@@ -212,6 +212,32 @@ async def test_nobody_is_woken_by_a_process_that_ceases_to_lead_while_it_looks()
     assert s.woken == []
 
 
+async def test_a_pod_that_is_gone_when_it_has_been_looked_at_is_not_woken() -> None:
+    s = Setting()
+    s.refuse("p", 1000)
+    s.pod_scheduler.room[1000] = 1
+
+    def leave(_demands: Demands) -> Iterator[None]:
+        s.state.remove_pod("uid-p", 1.0)
+        return iter(())
+
+    s.pod_scheduler.place_ahead = leave  # type: ignore[method-assign]
+    await s.wake()
+    assert s.woken == []
+
+
+async def test_room_on_another_node_is_for_nominated_pods_before_those_that_wait_longer() -> None:
+    s = Setting()
+    nominate_alike(s, "a")
+    waiting = s.state.waiting.unschedulable
+    nominated = waiting.pop("uid-high-a")
+    s.refuse("old", 12_000)
+    waiting["uid-high-a"] = nominated
+    s.state.cluster.register("b", "NVIDIA", NodeCards((card("b-0"),)))
+    await s.wake()
+    assert s.woken == ["high-a", "old"]
+
+
 async def test_a_pod_whose_turn_to_be_woken_comes_when_another_process_leads_is_not_written_and_waits_on() -> None:
     """binding 5: no new write starts, not even one that waited for its turn."""
     s = Setting()

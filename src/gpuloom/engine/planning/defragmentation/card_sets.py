@@ -17,6 +17,8 @@ Uids = frozenset[str]
 _MOST_HOLDERS = 8
 """Of a card with more pods, one leaves, or the first so many in the order given: there would be too many sets."""
 _MOST_VISITS = 20_000
+MOST_TRIALS = 2_000
+"""So many sets of pods are tried at most; a plan found after them may not be the one with the fewest moves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,9 @@ def combine_cards(sets: Sequence[PodSets], cards: int, most: int) -> PodSets:
             stack += ((position + 1, missing - 1, one) for one in with_card if len(one) <= most)
     minimal: list[Uids] = []
     for one in sorted(found, key=lambda uids: (len(uids), sorted(uids))):
+        if len(minimal) == MOST_TRIALS:
+            # To compare those with each other that are never tried would take seconds.
+            break
         if not any(known <= one for known in minimal):
             minimal.append(one)
     return PodSets(minimal, 0 if stack else min((one.tried for one in sets), default=inf))

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpuloom.engine.decision.imagined import away, imagine_placed
 from gpuloom.engine.explanation.rule_matrix import RuleMatrix, make_rule_matrix
-from gpuloom.engine.planning.defragmentation.card_sets import Uids
+from gpuloom.engine.planning.defragmentation.card_sets import MOST_TRIALS, Uids
 from gpuloom.engine.planning.defragmentation.node_choice import NodeChoice, choose_by_cards, choose_by_trying
 from gpuloom.engine.planning.defragmentation.plan import DefragmentationPlan
 from gpuloom.engine.planning.defragmentation.trials import MoveTrials, Offered
@@ -18,9 +18,6 @@ from gpuloom.engine.request.demand import Demand, Demands
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.engine.steps import Steps
 from gpuloom.model.request_columns import UNBOUNDED
-
-MOST_TRIALS = 2_000
-"""So many sets of pods are tried at most; a plan found after them may not be the one with the fewest moves."""
 
 _R = TypeVar("_R")
 
