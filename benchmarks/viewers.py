@@ -25,12 +25,15 @@ class Seen:
     event_bytes: int = 0
 
 
-async def look(session: aiohttp.ClientSession, url: str, path: str, seen: Seen) -> None:
-    """Open a page and follow it until cancelled."""
+async def look(session: aiohttp.ClientSession, url: str, path: str, seen: Seen, opened: asyncio.Event) -> None:
+    """Open a page and follow it until cancelled; ``opened`` is set when it is there, or failed."""
     began = time.perf_counter()
-    async with session.get(f"{url}{path}") as reply:
-        body = await reply.read()
-        reply.raise_for_status()
+    try:
+        async with session.get(f"{url}{path}") as reply:
+            body = await reply.read()
+            reply.raise_for_status()
+    finally:
+        opened.set()
     seen.first_views_ms.append((time.perf_counter() - began) * 1000)
     seen.first_bytes += len(body)
     state = body.partition(b'data-state="')[2].partition(b'"')[0].decode()
@@ -48,8 +51,12 @@ async def main(url: str, token: str) -> None:
     async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}, timeout=timeout) as session:
         while (await loop.run_in_executor(None, sys.stdin.readline)).strip() == "on":
             seen = Seen()
-            people = [asyncio.create_task(look(session, url, path, seen)) for path in PAGES]
+            opened = [asyncio.Event() for _ in PAGES]
+            coming = zip(PAGES, opened, strict=True)
+            people = [asyncio.create_task(look(session, url, path, seen, event)) for path, event in coming]
             await loop.run_in_executor(None, sys.stdin.readline)
+            for event in opened:
+                await event.wait()
             for person in people:
                 person.cancel()
             ended = await asyncio.gather(*people, return_exceptions=True)

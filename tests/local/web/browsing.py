@@ -50,7 +50,7 @@ async def open_window(pages: Pages, browser: Browser, **options: Any) -> AsyncIt
     window.page.on("request", lambda sent: _note_outside(window, sent.url))
     window.page.on("pageerror", lambda error: window.faults.append(str(error)))
     window.page.on("console", lambda said: window.faults.append(said.text) if said.type == "error" else None)
-    window.page.set_default_timeout(10_000)
+    window.page.set_default_timeout(30_000)
     yield window
     await context.close()
 
