@@ -11,6 +11,7 @@ from local.scheduler.test_leadership import ELECTED
 from local.scheduler.test_preemption import (
     NOMINATED,
     ON,
+    change_while_planning,
     is_nominated,
     leaves_nobody,
     make_room,
@@ -212,6 +213,28 @@ async def test_where_kube_scheduler_may_evict_gpuloom_waits_for_its_choice(site:
     assert not is_nominated(site, ours)
 
 
+async def test_where_kube_scheduler_may_evict_gpuloom_makes_room_on_another_node(site: Site) -> None:
+    low, other = await run(site, "low", 8000, 1), await run(site, "other", 8000, 2, node="n2")
+    ours, theirs = await submit(site, "ours", 8000, 10), await submit(site, "theirs", 8000, 10)
+    assert list(await ask(site, theirs, {"n1": [low.metadata.uid]})) == ["n1"]
+    assert await site.choose(ours, *BOTH) is None
+    await site.clock.run_until(lambda: is_nominated(site, ours), step_s=0.05)
+    await wait_leaving(site, other)
+
+
+async def test_nobody_leaves_for_gpuloom_whom_kube_scheduler_may_evict_by_the_time_of_the_plan(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    low = await run(site, "low", 8000, 1)
+    await run(site, "full", 9000, 50, node="n2")
+    ours, theirs = await submit(site, "ours", 8000, 10), await submit(site, "theirs", 8000, 10)
+    victims = {"n1": frozenset({low.metadata.uid})}
+    promised, monotonic = site.process.state.promised, site.clock.monotonic
+    change_while_planning(monkeypatch, lambda: promised.note(theirs.metadata.uid, 10, victims, monotonic()))
+    assert await site.choose(ours, *BOTH) is None
+    await leaves_nobody(site, low)
+
+
 async def test_where_kube_scheduler_chooses_nothing_gpuloom_waits_for_a_moment_only(site: Site) -> None:
     low, ours, _ = await ask_for_another(site)
     began_s = site.clock.elapsed_s
@@ -391,6 +414,16 @@ async def test_those_whom_kube_scheduler_asked_may_take_minutes_to_leave(site: S
     high = await nominate_by_kube(site, low)
     await site.client.delete(PODS, low.name, namespace=low.namespace)
     await wait_leaving(site, low)
+    await pass_seconds(site, 120)
+    assert is_nominated(site, high)
+
+
+async def test_a_victim_without_cards_may_take_minutes_to_leave_as_well(site: Site) -> None:
+    """The cards are free all the while, and what it holds beside them is not."""
+    plain = {"metadata": {"name": "plain"}, "spec": {"containers": [{"name": "c", "image": "i"}], "nodeName": "n1"}}
+    victim = await site.client.create(PODS, plain, namespace="default")
+    await poll(lambda: victim.metadata.uid in site.process.state.shown.hosts.on("n1").pods)
+    high = await nominate_by_kube(site, victim)
     await pass_seconds(site, 120)
     assert is_nominated(site, high)
 

@@ -191,7 +191,8 @@ def test_the_most_important_is_looked_at_first_and_of_equal_ones_who_was_refused
     attempts = make()
     fill_in(attempts)
     refuse(attempts, 3.0, name="first", priority=1)
-    assert take_all(attempts) == ["uid-second", "uid-first", "uid-third"]
+    refuse(attempts, 0.5, name="told-late", priority=1)
+    assert take_all(attempts) == ["uid-second", "uid-first", "uid-told-late", "uid-third"]
 
 
 def test_those_of_the_least_priority_are_looked_at() -> None:
