@@ -91,6 +91,7 @@ async def test_how_long_room_was_unclaimed_says_nothing_about_the_next_node() ->
 
 async def test_a_nomination_is_not_written_of_which_nothing_may_be_written_any_more() -> None:
     s = Setting()
+    s.answers.set()
 
     def stop() -> None:
         raise StoppedError
@@ -105,6 +106,7 @@ async def test_who_is_not_in_charge_any_more_takes_no_nomination_off() -> None:
     s = Setting()
     nomination = s.nominate("n1")
     s.state.charge.obstacle = "another process leads"
+    s.answers.set()
     await s.start_clear(nomination)
     assert s.written == []
 
