@@ -241,6 +241,20 @@ def test_a_pod_that_has_its_cards_fits_beside_those_who_wait_on_its_node() -> No
     assert c.scheduler.wait_beside(c.demands("own", 8), "a", 0) == frozenset()
 
 
+def test_a_node_is_not_offered_whose_room_is_for_others() -> None:
+    c = Cluster({"a": 1, "b": 1, "c": 1})
+    c.nominate("high", 12, 10, "a")
+    decision, demands = c.decide("p", 8, 0), c.demands("p", 8)
+    assert decision.node is not None
+    assert c.scheduler.offer(demands, decision, decision.node, 0).keys() == {"b", "c"}
+
+
+def test_room_is_kept_only_from_those_who_would_fit_else() -> None:
+    c = Cluster({"a": 1})
+    c.nominate("high", 12, 10, "a")
+    assert [c.scheduler.keeps_room(c.demands("p", gib), "a", 0) for gib in (4, 5, 17)] == [False, True, False]
+
+
 @pytest.mark.parametrize(("most", "least"), [(1, 6), (2, 4), (3, 2), (4, -inf)])
 def test_how_important_a_pod_must_be_to_have_fewer_before_it(most: int, least: float) -> None:
     found = nominated(("a", "n1", 5, 0), ("b", "n2", 3, 0), ("c", "n3", 1, 0))
