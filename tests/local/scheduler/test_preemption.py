@@ -596,6 +596,13 @@ async def test_without_the_right_to_evict_the_pod_waits_and_its_nomination_ends(
     await leaves_nobody(site, low)
 
 
+async def test_nobody_leaves_for_a_pod_whose_nomination_is_not_written(site: Site) -> None:
+    low, high = await run(site, "low", 8000, 1), await submit(site, "high", 8000, 10)
+    site.fail("PATCH", "/pods/high", status=403, times=1000)
+    await make_room(site, high)
+    await leaves_nobody(site, low)
+
+
 async def find_room_before_all_were_asked(site: Site) -> tuple[Pod, Pod]:
     """Return a pod that found room when others left by themselves, and a victim that was not asked to leave yet."""
     holders = [await run(site, f"low-{number}", 3000, 1) for number in range(3)]
