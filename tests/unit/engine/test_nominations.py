@@ -243,6 +243,7 @@ def test_a_pod_that_has_its_cards_fits_beside_those_who_wait_on_its_node() -> No
 
 def test_a_node_is_not_offered_whose_room_is_for_others() -> None:
     c = Cluster({"a": 1, "b": 1, "c": 1})
+    c.place("filler", 2, 0, "b")
     c.nominate("high", 12, 10, "a")
     decision, demands = c.decide("p", 8, 0), c.demands("p", 8)
     assert decision.node is not None

@@ -1,6 +1,7 @@
 """Which nominations are taken over that another leader has written on pods."""
 
 from datetime import UTC, datetime
+from typing import Literal
 
 from builders import pod
 from msgspec.structs import replace
@@ -14,7 +15,7 @@ from gpuloom.wire.nomination import encode_nomination
 NOW = 1_000_000
 
 
-def adopt(written_at: int, *, preemption: str = "on", bound_to: str = "") -> SchedulerState:
+def adopt(written_at: int, *, preemption: Literal["off", "on"] = "on", bound_to: str = "") -> SchedulerState:
     """Take over what is written on a pod."""
     state = SchedulerState(SchedulerSettings(preemption=preemption))
     text = encode_nomination("n1", datetime.fromtimestamp(written_at, UTC))
