@@ -79,6 +79,7 @@ def test_each_step_does_most_per_move(first: int) -> None:
         state, moved = case.state, set[str]()
         for step in plan(case).steps:
             assert per_move(step) == pytest.approx(best_by_trying(case, state, moved)), seed
+            assert per_move(step) >= LEAST_FREED, seed
             after = move(case, state, [one.pod for one in step.moves])
             assert after is not None
             assert {one.pod.uid: one.node for one in step.moves}.items() <= {

@@ -1,6 +1,7 @@
 """The scheduler moves pods by itself, so that one that waits long fits."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -249,6 +250,33 @@ async def test_no_further_pod_moves_for_one_that_is_gone(site: Site) -> None:
     await poll(lambda: plans(site) == {"stopped": 1})
     assert len(site.process.state.shown.terminating) == 0
     assert await closed(site, "n1") == ("", "")
+
+
+async def have_cards(site: Site, whole: Pod) -> None:
+    """Another node gets a free card, and the pod its share of it."""
+    await site.register("n4", card("n4"))
+    assert await site.choose(whole, "n4") == "n4"
+
+
+async def be_bound(site: Site, whole: Pod) -> None:
+    """Another scheduler binds the pod, without cards."""
+    await site.bind_by_another(whole, "n2", {})
+    await site.wait_bound(whole)
+
+
+@pytest.mark.parametrize("needs_none", [have_cards, be_bound], ids=lambda one: one.__name__)
+async def test_no_further_pod_moves_for_one_that_needs_no_room_by_now(
+    site: Site, needs_none: Callable[[Site, Pod], Awaitable[None]]
+) -> None:
+    await fill(site)
+    whole = await wait_long(site)
+    left = await leaving(site)
+    await needs_none(site, whole)
+    stays = await site.pod("b" if left.name == "a" else "a")
+    await site.remove(left)
+    await run(site, "anew", "n2")
+    await poll(lambda: plans(site) == {"stopped": 1})
+    assert not (await site.pod(stays.name)).is_terminating
 
 
 async def test_cards_that_another_process_left_closed_are_opened_and_others_are_not(empty: Site) -> None:

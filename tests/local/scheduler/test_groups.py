@@ -85,19 +85,32 @@ async def test_members_of_a_group_that_is_being_bound_keep_their_cards(two_cards
     assert held(two_cards) == ["member-0", "member-1"]
 
 
-async def test_a_bind_that_waits_for_the_lock_while_its_group_is_filtered_again_goes_on(two_cards: Site) -> None:
-    pods = await fail_once(two_cards)
-    await two_cards.clock.advance(30)
-    await choose(two_cards, pods[0])
-    await two_cards.annotate("n1", {"hami.io/mutex.lock": "2026-11-21T12:00:00Z,default,other"})
-    waiting = two_cards.start_bind(pods[0], "n1")
+async def filter_while_a_bind_waits(site: Site, again: int) -> "asyncio.Task[str]":
+    """Let a Bind of the first member wait for the lock while one of the group is filtered, and time pass."""
+    pods = await fail_once(site)
+    await site.clock.advance(30)
+    await choose(site, pods[0])
+    await site.annotate("n1", {"hami.io/mutex.lock": "2026-11-21T12:00:00Z,default,other"})
+    waiting = site.start_bind(pods[0], "n1")
     await asyncio.sleep(0.05)
-    await choose(two_cards, pods[1])
-    await two_cards.clock.advance(1)
-    await two_cards.clock.advance(1)
-    await two_cards.clock.advance(1)
+    await choose(site, pods[again])
+    for _ in range(3):
+        await site.clock.advance(1)
+    return waiting
+
+
+async def test_a_bind_that_waits_for_the_lock_while_its_group_is_filtered_again_goes_on(two_cards: Site) -> None:
+    waiting = await filter_while_a_bind_waits(two_cards, 1)
     assert held(two_cards) == ["member-0"]
     assert await two_cards.clock.run_until_done(waiting) == ""
+
+
+async def test_a_bind_that_waits_for_the_lock_ends_when_its_own_pod_is_filtered_again_and_the_group_fails(
+    two_cards: Site,
+) -> None:
+    waiting = await filter_while_a_bind_waits(two_cards, 0)
+    assert held(two_cards) == []
+    assert await two_cards.clock.run_until_done(waiting) != ""
 
 
 async def test_a_group_that_fails_after_a_bind_of_it_holds_nothing(two_cards: Site) -> None:

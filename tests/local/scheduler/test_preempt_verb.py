@@ -1,5 +1,6 @@
 """kube-scheduler asks before it evicts pods for CPU or memory: only where cards fit then, and with whom beside."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ from local.scheduler.test_leadership import ELECTED
 from local.scheduler.test_preemption import (
     NOMINATED,
     ON,
+    change_while_planning,
     is_nominated,
     leaves_nobody,
     make_room,
@@ -20,7 +22,7 @@ from local.scheduler.test_preemption import (
 from local.scheduler.test_preemption_budgets import protect, run_labelled
 
 from gpuloom.engine.planning.preemption.planner import PreemptionPlanner
-from gpuloom.kube import PODS
+from gpuloom.kube import NODES, PODS
 from gpuloom.scheduler.preemption.nominating import nominate
 from gpuloom.wire.objects import Pod
 
@@ -211,6 +213,28 @@ async def test_where_kube_scheduler_may_evict_gpuloom_waits_for_its_choice(site:
     assert not is_nominated(site, ours)
 
 
+async def test_where_kube_scheduler_may_evict_gpuloom_makes_room_on_another_node(site: Site) -> None:
+    low, other = await run(site, "low", 8000, 1), await run(site, "other", 8000, 2, node="n2")
+    ours, theirs = await submit(site, "ours", 8000, 10), await submit(site, "theirs", 8000, 10)
+    assert list(await ask(site, theirs, {"n1": [low.metadata.uid]})) == ["n1"]
+    assert await site.choose(ours, *BOTH) is None
+    await site.clock.run_until(lambda: is_nominated(site, ours), step_s=0.05)
+    await wait_leaving(site, other)
+
+
+async def test_nobody_leaves_for_gpuloom_whom_kube_scheduler_may_evict_by_the_time_of_the_plan(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    low = await run(site, "low", 8000, 1)
+    await run(site, "full", 9000, 50, node="n2")
+    ours, theirs = await submit(site, "ours", 8000, 10), await submit(site, "theirs", 8000, 10)
+    victims = {"n1": frozenset({low.metadata.uid})}
+    promised, monotonic = site.process.state.promised, site.clock.monotonic
+    change_while_planning(monkeypatch, lambda: promised.note(theirs.metadata.uid, 10, victims, monotonic()))
+    assert await site.choose(ours, *BOTH) is None
+    await leaves_nobody(site, low)
+
+
 async def test_where_kube_scheduler_chooses_nothing_gpuloom_waits_for_a_moment_only(site: Site) -> None:
     low, ours, _ = await ask_for_another(site)
     began_s = site.clock.elapsed_s
@@ -266,6 +290,142 @@ async def test_a_node_that_was_not_answered_makes_no_nomination(site: Site) -> N
     await choose_by_kube(site, high, "n1")
     await leaves_nobody(site)
     assert not is_nominated(site, high)
+
+
+async def test_a_pod_that_is_ending_gives_its_cards_back(site: Site) -> None:
+    low = await run(site, "low", 8000, 1)
+    await site.client.delete(PODS, low.name, namespace=low.namespace)
+    await wait_leaving(site, low)
+    high = await submit(site, "high", 8000, 10)
+    assert await ask(site, high, {"n1": [BYSTANDER]}) == {"n1": ([BYSTANDER], 0)}
+
+
+@pytest.mark.parametrize("settings", [{"preemption": "off"}, {"preemption_spares": "default"}], ids=["off", "spared"])
+async def test_nobody_is_added_whom_nothing_may_evict(empty: Site, settings: dict[str, str]) -> None:
+    site = await start(empty, **settings)
+    await run(site, "low", 8000, 1)
+    high = await submit(site, "high", 8000, 10)
+    assert await ask(site, high, {"n1": [BYSTANDER]}) == {}
+
+
+async def test_nobody_is_added_before_all_budgets_are_listed(empty: Site) -> None:
+    empty.fail("GET", "/poddisruptionbudgets", status=403, times=1000)
+    site = await start(empty)
+    await run(site, "low", 8000, 1)
+    high = await submit(site, "high", 8000, 10)
+    assert await ask(site, high, {"n1": [BYSTANDER]}) == {}
+
+
+async def test_victims_of_kube_scheduler_are_as_important_as_they_are(site: Site) -> None:
+    theirs, ours = await run(site, "theirs", 2000, 6), await run(site, "ours", 6000, 5)
+    await run(site, "small", 2000, 7)
+    high = await submit(site, "high", 8000, 10)
+    assert await ask(site, high, {"n1": [theirs.metadata.uid]}) == {"n1": ([theirs.metadata.uid, ours.metadata.uid], 0)}
+
+
+async def test_a_node_that_is_not_known_or_has_no_cards_is_not_answered(site: Site) -> None:
+    await site.client.create(NODES, {"metadata": {"name": "plain"}})
+    await poll(lambda: "plain" in site.process.state.shown.nodes)
+    high = await submit(site, "high", 8000, 10)
+    assert (await ask(site, high, {node: [BYSTANDER] for node in ("n9", "plain", "n1")})).keys() == {"n1"}
+
+
+def change_while_answering(monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> None:
+    """Let something change when it has been found out who has to leave which node."""
+    plan_beside = PreemptionPlanner.plan_beside
+
+    def plan_and_change(*args: Any) -> Any:
+        found = yield from plan_beside(*args)
+        change()
+        return found
+
+    monkeypatch.setattr(PreemptionPlanner, "plan_beside", plan_and_change)
+
+
+async def test_a_node_is_not_answered_where_a_victim_holds_something_else_by_the_time_of_the_answer(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    low = await run(site, "low", 8000, 1)
+    high = await submit(site, "high", 8000, 10)
+    change_while_answering(monkeypatch, lambda: site.process.state.release(low.metadata.uid))
+    assert await ask(site, high, {"n1": [BYSTANDER]}) == {}
+
+
+async def test_who_ceases_to_be_in_charge_meanwhile_answers_nothing(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    high = await submit(site, "high", 8000, 10)
+    change_while_answering(monkeypatch, site.process.parts.gate.stop)
+    assert await site.preempt(high, ANYWHERE) == {}
+
+
+async def test_a_pod_for_which_room_is_made_by_the_time_of_the_answer_gets_none_elsewhere(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    high = await submit(site, "high", 8000, 10)
+    state, unix = site.process.state, site.process.parts.clocks.unix
+    change_while_answering(monkeypatch, lambda: nominate(state, high.metadata.uid, "n1", unix))
+    assert await ask(site, high, {"n2": [BYSTANDER]}) == {}
+
+
+async def test_who_is_to_leave_by_kube_scheduler_is_not_evicted_by_gpuloom_when_that_is_late(site: Site) -> None:
+    low, high = await run(site, "low", 8000, 1), await submit(site, "high", 8000, 10)
+    await run(site, "full", 9000, 50, node="n2")
+    # Refused by one node of two, it has to wait for a moment before room is made for it.
+    assert await site.choose(high, "n1") is None
+    assert await ask(site, high, {"n1": [BYSTANDER]}) == {"n1": ([low.metadata.uid, BYSTANDER], 0)}
+    await leaves_nobody(site, low)
+
+
+async def test_without_preemption_no_pod_is_nominated_for_what_kube_scheduler_chose(empty: Site) -> None:
+    site = await start(empty, preemption="off")
+    low = await run(site, "low", 8000, 1)
+    high = await submit(site, "high", 8000, 10)
+    await ask(site, high, {"n1": [low.metadata.uid]})
+    await choose_by_kube(site, high, "n1")
+    await leaves_nobody(site)
+    assert not is_nominated(site, high)
+
+
+async def nominate_by_kube(site: Site, *victims: Pod) -> Pod:
+    """Let kube-scheduler choose n1 for a pod; return that."""
+    high = await submit(site, "high", 8000, 10)
+    await ask(site, high, {"n1": [one.metadata.uid for one in victims]})
+    await choose_by_kube(site, high, "n1")
+    await poll(lambda: is_nominated(site, high))
+    return high
+
+
+async def pass_seconds(site: Site, count: int) -> None:
+    for _ in range(count):
+        await site.clock.advance(1)
+    await let_answers_arrive()
+
+
+async def test_kube_scheduler_is_given_time_to_ask_those_who_are_to_leave(site: Site) -> None:
+    high = await nominate_by_kube(site, await run(site, "low", 8000, 1))
+    await pass_seconds(site, 20)
+    assert is_nominated(site, high)
+
+
+async def test_those_whom_kube_scheduler_asked_may_take_minutes_to_leave(site: Site) -> None:
+    low = await run(site, "low", 8000, 1)
+    await run(site, "beside", 2000, 1)
+    high = await nominate_by_kube(site, low)
+    await site.client.delete(PODS, low.name, namespace=low.namespace)
+    await wait_leaving(site, low)
+    await pass_seconds(site, 120)
+    assert is_nominated(site, high)
+
+
+async def test_a_victim_without_cards_may_take_minutes_to_leave_as_well(site: Site) -> None:
+    """The cards are free all the while, and what it holds beside them is not."""
+    plain = {"metadata": {"name": "plain"}, "spec": {"containers": [{"name": "c", "image": "i"}], "nodeName": "n1"}}
+    victim = await site.client.create(PODS, plain, namespace="default")
+    await poll(lambda: victim.metadata.uid in site.process.state.shown.hosts.on("n1").pods)
+    high = await nominate_by_kube(site, victim)
+    await pass_seconds(site, 120)
+    assert is_nominated(site, high)
 
 
 @pytest.mark.parametrize(("body", "status"), [("{", 400), ('{"NodeNameToMetaVictims":[]}', 400), ("{}", 503)])

@@ -388,6 +388,14 @@ async def test_a_call_that_claims_another_priority_than_the_pod_has_evicts_nobod
     assert dropped(site) == {"not_seen": 1}
 
 
+async def test_a_call_that_asks_for_something_else_than_the_pod_evicts_nobody(site: Site) -> None:
+    low = await run(site, "low", 8000, 1)
+    claimed, other = await submit(site, "claims", 1000, 10), await submit(site, "other", 8000, 10)
+    assert await site.choose(replace_struct(claimed, spec=other.spec)) is None
+    await leaves_nobody(site, low)
+    assert dropped(site) == {"not_seen": 1}
+
+
 async def test_an_eviction_whose_answer_is_lost_is_asked_again_and_counts_once(site: Site) -> None:
     low = await run(site, "low", 8000, 1)
     site.fail("POST", "/pods/low/eviction", lose_answer=True)
@@ -588,6 +596,13 @@ async def test_without_the_right_to_evict_the_pod_waits_and_its_nomination_ends(
     await leaves_nobody(site, low)
 
 
+async def test_nobody_leaves_for_a_pod_whose_nomination_is_not_written(site: Site) -> None:
+    low, high = await run(site, "low", 8000, 1), await submit(site, "high", 8000, 10)
+    site.fail("PATCH", "/pods/high", status=403, times=1000)
+    await make_room(site, high)
+    await leaves_nobody(site, low)
+
+
 async def find_room_before_all_were_asked(site: Site) -> tuple[Pod, Pod]:
     """Return a pod that found room when others left by themselves, and a victim that was not asked to leave yet."""
     holders = [await run(site, f"low-{number}", 3000, 1) for number in range(3)]
@@ -714,6 +729,44 @@ async def test_a_pod_whose_victim_takes_minutes_to_leave_is_not_expected_before(
     assert is_nominated(site, high)
 
 
+async def test_a_pod_whose_victims_are_still_being_asked_stays_nominated(site: Site) -> None:
+    await run(site, "low", 8000, 1)
+    asked = site.fail("POST", "/eviction", delay_s=1.0)
+    await make_room(site, high := await submit(site, "high", 8000, 10))
+    await poll(lambda: site.has_happened(asked))
+    for _ in range(40):
+        await site.clock.advance(1)
+    assert is_nominated(site, high)
+
+
+async def test_a_pod_whose_victim_is_not_shown_as_ending_yet_stays_nominated(site: Site) -> None:
+    await run(site, "low", 8000, 1)
+    high = await submit(site, "high", 8000, 10)
+    hide_pods(site)
+    await make_room(site, high)
+    await site.clock.run_until(lambda: site.process.parts.preemption.counts.victims == 1, step_s=0.05)
+    for _ in range(40):
+        await site.clock.advance(1)
+    assert is_nominated(site, high)
+
+
+async def test_room_that_was_taken_meanwhile_is_unclaimed_since_it_is_free_again(site: Site) -> None:
+    low = await run(site, "low", 8000, 1)
+    await make_room(site, high := await submit(site, "high", 8000, 10))
+    await wait_leaving(site, low)
+    await site.remove(low)
+    for _ in range(20):
+        await site.clock.advance(1)
+    urgent = await run(site, "urgent", 8000, 20)
+    await site.client.delete(PODS, urgent.name, namespace=urgent.namespace)
+    await wait_leaving(site, urgent)
+    await site.clock.advance(2)
+    await site.remove(urgent)
+    for _ in range(20):
+        await site.clock.advance(1)
+    assert is_nominated(site, high)
+
+
 async def test_a_more_important_pod_does_not_wait_for_the_plans_of_others(empty: Site) -> None:
     await empty.start(replace(ON, preemption_most_plans=1))
     await empty.process.wait_synced()
@@ -817,6 +870,29 @@ async def test_who_does_not_fit_beside_the_pod_that_a_node_is_kept_for_gets_room
     third = await submit(site, "third", 8000, 10)
     await make_room(site, third, "n1", "n2")
     await wait_leaving(site, holder)
+
+
+async def test_who_does_not_fit_beside_the_pod_that_a_free_node_is_kept_for_gets_room_elsewhere(site: Site) -> None:
+    leaver, holder, _ = await refuse_beside_nominated(site)
+    await site.remove(leaver)
+    third = await submit(site, "third", 8000, 10)
+    await make_room(site, third, "n1", "n2")
+    await wait_leaving(site, holder)
+
+
+async def test_nobody_leaves_beside_a_pod_that_was_to_end_and_does_not_by_the_time_of_the_plan(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    low, ending = await run(site, "low", 4000, 1), await run(site, "ending", 4000, 1)
+    await site.client.delete(PODS, ending.name, namespace=ending.namespace)
+    await wait_leaving(site, ending)
+
+    def pass_minutes() -> None:
+        site.clock.elapsed_s += 600
+
+    change_while_planning(monkeypatch, pass_minutes)
+    assert await site.choose(await submit(site, "high", 9000, 10)) is None
+    await leaves_nobody(site, low)
 
 
 async def test_nobody_leaves_when_another_node_gets_room_while_the_plan_is_made(

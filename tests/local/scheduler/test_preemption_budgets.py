@@ -164,6 +164,56 @@ async def test_a_pod_with_two_budgets_is_deleted_because_the_eviction_api_cannot
     assert not site.has_happened(asked)
 
 
+async def find_who_leaves_past_budgets(site: Site) -> tuple[Pod, Pod]:
+    """Return a pod of two budgets, which is to be deleted, and one for which it is."""
+    low = await run_labelled(site, "low", 1, "n1")
+    await run(site, "other", 8000, 20, node="n2")
+    for name in ("web", "web-too"):
+        await protect(site, 1, name)
+    return low, await submit(site, "high", 8000, 10)
+
+
+async def is_told_to_leave(site: Site, name: str) -> bool:
+    found = await site.client.get(HOST_PODS, name, namespace="default")
+    return "DisruptionTarget" in [one.type for one in found.status.conditions or ()]
+
+
+@pytest.mark.parametrize(("method", "path"), [("PATCH", "/pods/low/status"), ("DELETE", "/pods/low")])
+async def test_a_pod_that_was_made_anew_under_its_name_is_not_deleted_past_its_budgets(
+    site: Site, method: str, path: str
+) -> None:
+    low, high = await find_who_leaves_past_budgets(site)
+    sent = site.fail(method, path, delay_s=0.2)
+    await make_room(site, high, "n1", "n2")
+    await poll(lambda: site.has_happened(sent))
+    await site.remove(low)
+    await site.submit("low")
+    await leaves_nobody(site, low)
+    assert not await is_told_to_leave(site, "low")
+
+
+async def test_a_pod_is_not_deleted_past_its_budgets_for_one_that_is_gone(site: Site) -> None:
+    low, high = await find_who_leaves_past_budgets(site)
+    told = site.fail("PATCH", "/pods/low/status", delay_s=0.2)
+    await make_room(site, high, "n1", "n2")
+    await poll(lambda: site.has_happened(told))
+    await site.remove(high)
+    await leaves_nobody(site, low)
+
+
+async def test_a_pod_is_not_told_that_it_leaves_past_its_budget_for_one_that_is_gone(site: Site) -> None:
+    guarded = await run_labelled(site, "guarded", 1, "n1")
+    await run(site, "other", 8000, 20, node="n2")
+    await protect(site, 0)
+    asked = site.fail("POST", "/pods/guarded/eviction", status=429, delay_s=0.2)
+    high = await submit(site, "high", 8000, 10)
+    await make_room(site, high, "n1", "n2")
+    await poll(lambda: site.has_happened(asked))
+    await site.remove(high)
+    await leaves_nobody(site, guarded)
+    assert not await is_told_to_leave(site, "guarded")
+
+
 async def test_nobody_leaves_before_all_budgets_are_listed(empty: Site) -> None:
     empty.fail("GET", "/poddisruptionbudgets", status=403, times=1000)
     await start(empty)

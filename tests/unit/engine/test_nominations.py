@@ -20,6 +20,7 @@ from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.engine.state.nominations import Nomination, Nominations
 from gpuloom.engine.steps import Steps, run_to_end
 from gpuloom.model.nodecards import NodeCards
+from gpuloom.model.share import Share
 from gpuloom.vendors.catalog import make_catalog
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.nodenames import NodeNames
@@ -180,15 +181,79 @@ def nominated(*given: tuple[str, str, int, int]) -> Nominations:
 
 
 def test_the_most_important_and_of_equal_ones_the_oldest_get_their_room_first() -> None:
-    found = nominated(("young", "n1", 5, 9), ("old", "n1", 5, 1), ("top", "n1", 7, 9), ("low", "n1", 1, 0))
-    assert [one.uid for one in found] == ["top", "old", "young", "low"]
+    found = nominated(("late", "n1", 5, 9), ("old", "n1", 5, 1), ("top", "n1", 7, 9), ("low", "n1", 1, 0))
+    assert [one.uid for one in found] == ["top", "old", "late", "low"]
     found.take("old")
-    assert [one.uid for one in found] == ["top", "young", "low"]
+    assert [one.uid for one in found] == ["top", "late", "low"]
 
 
 def test_a_nominated_pod_gives_way_to_later_ones_of_its_priority_on_other_nodes_alone() -> None:
     found = nominated(("own", "n1", 5, 1), ("same", "n1", 5, 2), ("other", "n2", 5, 2), ("low", "n2", 4, 0))
     assert [one.uid for one in found.that_bind("own", 5)] == ["other"]
+
+
+def takes_over(c: Cluster, gib: int, priority: int) -> bool:
+    """Tell whether a pod may have cards of node a that another scheduler chose for it."""
+    demands = c.demands("other", gib)
+    chosen = Reservation(
+        uid="uid-other",
+        namespace="default",
+        name="other",
+        node="a",
+        shares={"NVIDIA": ((Share("a-0", "NVIDIA", gib * 1024, 0),),)},
+        container_types=read_container_types(pod(name="other")),
+        status=ReservationStatus.ASSUMED,
+        since=0.0,
+    )
+    return c.scheduler.takes_over(demands, chosen, priority)
+
+
+def test_what_another_scheduler_chose_of_a_nominated_pods_room_is_for_more_important_pods_alone() -> None:
+    c = Cluster({"a": 1})
+    c.nominate("high", 12, 10, "a")
+    assert [takes_over(c, 4, 0), takes_over(c, 5, 0), takes_over(c, 5, 11), takes_over(c, 17, 11)] == [
+        True,
+        False,
+        True,
+        False,
+    ]
+
+
+def test_what_another_scheduler_chose_beside_a_nominated_pod_is_not_had_any_more_when_it_is_taken() -> None:
+    c = Cluster({"a": 1})
+    c.nominate("high", 8, 10, "a")
+    assert takes_over(c, 4, 0)
+    c.place("filler", 8)
+    assert not takes_over(c, 4, 0)
+
+
+def test_beside_those_who_wait_only_what_they_leave_is_free() -> None:
+    c = Cluster({"a": 1})
+    c.nominate("high", 12, 10, "a")
+    beside = c.scheduler.beside_waiting(c.demands("p", 4), 0)
+    assert [beside.decide(c.demands("p", gib), ("a",)).node for gib in (4, 5)] == ["a", None]
+
+
+def test_a_pod_that_has_its_cards_fits_beside_those_who_wait_on_its_node() -> None:
+    c = Cluster({"a": 1})
+    c.place("own", 8)
+    c.nominate("high", 8, 10, "a")
+    assert c.scheduler.wait_beside(c.demands("own", 8), "a", 0) == frozenset()
+
+
+def test_a_node_is_not_offered_whose_room_is_for_others() -> None:
+    c = Cluster({"a": 1, "b": 1, "c": 1})
+    c.place("filler", 2, 0, "b")
+    c.nominate("high", 12, 10, "a")
+    decision, demands = c.decide("p", 8, 0), c.demands("p", 8)
+    assert decision.node is not None
+    assert c.scheduler.offer(demands, decision, decision.node, 0).keys() == {"b", "c"}
+
+
+def test_room_is_kept_only_from_those_who_would_fit_else() -> None:
+    c = Cluster({"a": 1})
+    c.nominate("high", 12, 10, "a")
+    assert [c.scheduler.keeps_room(c.demands("p", gib), "a", 0) for gib in (4, 5, 17)] == [False, True, False]
 
 
 @pytest.mark.parametrize(("most", "least"), [(1, 6), (2, 4), (3, 2), (4, -inf)])

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 from builders import card, pod
+from msgspec.structs import replace
 from structlog.testing import capture_logs
 
 from gpuloom.engine.decision.decision import Decision
@@ -21,6 +22,7 @@ from gpuloom.scheduler.pods.requeue import PodRequeuer
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.wire.keys import WOKEN
+from gpuloom.wire.objects import Pod, SchedulingGroup
 
 
 class Answering:
@@ -179,6 +181,25 @@ async def test_nominated_pods_whose_victims_have_left_are_woken_without_one_wait
     await s.wake()
     assert s.begun == ["high-a", "high-b", "high-c"]
     assert s.woken == []
+
+
+async def test_a_nominated_pod_of_a_group_is_not_woken_where_those_who_fitted_take_its_room() -> None:
+    """Its group failed, and would fail again."""
+    s = Setting()
+    nominate_alike(s, "a")
+    state, waiting = s.state, s.state.waiting.unschedulable["uid-high-a"]
+    member, fitted = join_group(waiting.pod), join_group(pod(name="fitted", gpu=1, gpumem=12_000))
+    state.waiting.note_refused(member, waiting.demands, 0.0)
+    state.shown.pods[fitted.metadata.uid] = fitted
+    state.groups.note_filtered(fitted, "", 0.0)
+    state.groups.note_given_back(fitted)
+    state.cluster.forget("victim-a")
+    await s.wake()
+    assert s.woken == []
+
+
+def join_group(alone: Pod) -> Pod:
+    return replace(alone, spec=replace(alone.spec, scheduling_group=SchedulingGroup("train")))
 
 
 def nominate_alike(s: Setting, nodes: str) -> None:

@@ -207,9 +207,7 @@ class Defragmenter:
 
     def _waits(self, uid: str) -> bool:
         pod = self.state.shown.pods.get(uid)
-        if pod is None or pod.spec.node_name or pod.is_terminating:
-            return False
-        return self.state.cluster.ledger.find(uid) is None
+        return pod is not None and not pod.spec.node_name and self.state.cluster.ledger.find(uid) is None
 
 
 def _end_if_cancelled() -> None:

@@ -27,7 +27,7 @@ def nominate(
 ) -> Nomination | None:
     """Nominate a pod that the watch has shown and that waits; None where there is no such pod."""
     pod = state.shown.pods.get(uid)
-    if pod is None or pod.spec.node_name or pod.is_terminating or pod.is_over:
+    if pod is None or pod.spec.node_name:
         return None
     try:
         demands = state.settings.read_demands(pod)

@@ -4,11 +4,14 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
+import pytest
 from builders import pod
+from msgspec.structs import replace
 
 from gpuloom.engine.state.nominations import Nomination
 from gpuloom.kube import KubeClient
 from gpuloom.scheduler.clocks import Clocks
+from gpuloom.scheduler.leadership.charge import StoppedError
 from gpuloom.scheduler.preemption.nominating import nominate
 from gpuloom.scheduler.preemption.writing import NominationWriter
 from gpuloom.scheduler.settings import SchedulerSettings
@@ -84,3 +87,34 @@ async def test_how_long_room_was_unclaimed_says_nothing_about_the_next_node() ->
     s.state.nominations.unclaimed_since[uid] = 1.0
     s.nominate("n2")
     assert s.state.nominations.unclaimed_since == {}
+
+
+async def test_a_nomination_is_not_written_of_which_nothing_may_be_written_any_more() -> None:
+    s = Setting()
+    s.answers.set()
+
+    def stop() -> None:
+        raise StoppedError
+
+    with pytest.raises(StoppedError):
+        await s.writer.write(PREEMPTOR, s.nominate("n1"), stop)
+    assert s.written == []
+
+
+async def test_who_is_not_in_charge_any_more_takes_no_nomination_off() -> None:
+    """binding 5: no new write starts."""
+    s = Setting()
+    nomination = s.nominate("n1")
+    s.state.charge.obstacle = "another process leads"
+    s.answers.set()
+    await s.start_clear(nomination)
+    assert s.written == []
+
+
+async def test_the_nomination_of_a_pod_that_is_bound_stays_on_it() -> None:
+    s = Setting()
+    nomination = s.nominate("n1")
+    s.state.shown.pods[nomination.uid] = replace(PREEMPTOR, spec=replace(PREEMPTOR.spec, node_name="n1"))
+    s.answers.set()
+    await s.start_clear(nomination)
+    assert s.written == []
