@@ -35,7 +35,18 @@ async def test_a_pod_that_nobody_may_look_at_is_not_known_to_be_gone() -> None:
 
 async def test_a_pod_whose_name_another_has_by_now_is_gone() -> None:
     other = {"metadata": {"name": "p", "namespace": "ns", "uid": "of another"}}
-    assert await evict(failure(409, reason="Conflict"), reply(other)) == ["POST", "GET"]
+    asked = await evict(failure(409, reason="Conflict"), reply(other), reply(other))
+    assert asked == ["POST", "GET", "GET"]
+
+
+async def test_a_pod_that_is_still_there_after_a_conflict_is_evicted_again() -> None:
+    """Others changed it meanwhile."""
+    assert await evict(failure(409, reason="Conflict"), reply(pod("p")), reply({}), GONE) == [
+        "POST",
+        "GET",
+        "POST",
+        "GET",
+    ]
 
 
 @pytest.mark.parametrize("answer", [drop(), failure(503)], ids=["no answer", "503"])
