@@ -57,13 +57,13 @@ async def wait_long(site: Site, name: str = "whole", **spec: Any) -> Pod:
     return pod
 
 
-async def fill(site: Site) -> None:
+async def fill(site: Site, **spec: Any) -> None:
     """Let two pods run on the first of three nodes, and leave room for one of them on each of the others."""
     await site.register("n3", card("n3"))
     for name in ("a", "b"):
-        await run(site, name, "n1")
+        await run(site, name, "n1", spec=spec)
     for name, node in (("c", "n2"), ("d", "n3")):
-        await run(site, name, node, memory_mib=7000)
+        await run(site, name, node, memory_mib=7000, spec=spec)
 
 
 async def leaving(site: Site) -> Pod:
@@ -136,6 +136,15 @@ async def test_moves_that_end_for_want_of_a_right_are_told_to_the_pod_that_waits
     await poll(lambda: plans(site) == {"failed": 1})
     await site.wait_event("MovesStopped", "whole")
     assert await closed(site, "n1") == await closed(site, "n2") == ("", "")
+
+
+async def test_moves_that_cannot_begin_are_told_to_the_pod_that_waits(site: Site) -> None:
+    await run(site, "a", "n1")
+    await run(site, "b", "n2")
+    site.fail("PATCH", "/nodes/", status=403, times=1000)
+    await wait_long(site)
+    await poll(lambda: plans(site) == {"failed": 1})
+    await site.wait_event("MovesStopped", "whole")
 
 
 async def test_a_card_that_is_cordoned_during_moves_stays_closed(site: Site) -> None:
@@ -249,6 +258,32 @@ async def test_no_further_pod_moves_for_one_that_is_gone(site: Site) -> None:
     await poll(lambda: plans(site) == {"stopped": 1})
     assert len(site.process.state.shown.terminating) == 0
     assert await closed(site, "n1") == ("", "")
+
+
+async def test_no_further_pod_moves_for_one_for_which_others_are_evicted_meanwhile(site: Site) -> None:
+    await fill(site, priority=5)
+    whole = await wait_long(site, priority=5)
+    left = await leaving(site)
+    await site.remove(await site.pod("d"))
+    await run(site, "low", "n3", memory_mib=7000)
+    assert await site.choose(whole, "n1", "n2", "n3") is None
+    await poll(lambda: site.process.state.nominations.find(whole.metadata.uid) is not None)
+    await site.remove(left)
+    await run(site, "anew", "n2", spec={"priority": 5})
+    await poll(lambda: plans(site) == {"stopped": 1})
+    assert not {pod.name for pod in site.process.state.shown.pods.values() if pod.is_terminating} - {"low"}
+
+
+async def test_after_moves_that_came_to_nothing_a_pod_waits_as_long_again(empty: Site) -> None:
+    """The pod that was moved for it waits too, and its room would be taken by the next."""
+    await start(empty, replace(ON, defragmentation_timeout_s=1.0))
+    await fill(empty)
+    await wait_long(empty)
+    await empty.remove(await leaving(empty))
+    await pass_minutes(empty, 2)
+    await poll(lambda: plans(empty) == {"failed": 1})
+    await pass_minutes(empty, 1)
+    assert (plans(empty), len(empty.process.state.shown.terminating)) == ({"failed": 1}, 0)
 
 
 async def test_cards_that_another_process_left_closed_are_opened_and_others_are_not(empty: Site) -> None:
