@@ -257,6 +257,14 @@ async def test_a_command_moves_nobody_off_cards_that_the_scheduler_closed_for_it
     assert not await is_leaving(site, "a")
 
 
+async def test_a_card_that_was_closed_before_is_not_opened_at_the_end(site: Site, command: Command) -> None:
+    await write_cordon(site.client, NodeCard("n1", CARD), is_closed=True)
+    await command.move("a")
+    await leaving(site)
+    await command.stop()
+    assert await notes(site) == {NODE_CORDON: CARD}
+
+
 async def test_a_card_whose_closing_was_not_answered_is_no_others(site: Site, command: Command) -> None:
     lost = site.fail("PATCH", "/nodes/n1", lose_answer=True)
     await command.move("a")
