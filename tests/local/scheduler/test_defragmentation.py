@@ -354,6 +354,17 @@ async def test_a_command_renews_what_it_closed_until_it_ends(site: Site) -> None
     assert not {NODE_CORDON, NODE_DEFRAG, NODE_DEFRAG_RENEWED} & left.keys()
 
 
+async def test_a_node_that_comes_again_is_not_taken_to_have_been_seen_all_the_while(left: Site) -> None:
+    await pass_minutes(left, 1)
+    said = left.process.state.shown.nodes["n1"].annotations
+    await left.client.delete(NODES, "n1")
+    await poll(lambda: "n1" not in left.process.state.shown.nodes)
+    await pass_minutes(left, 3)
+    await left.register("n1", card("n1"), card("n1", 1), annotations=said)
+    await pass_minutes(left, 1)
+    assert noted(left)
+
+
 async def test_cards_of_a_command_that_never_renews_stay_closed(left: Site) -> None:
     """One of an earlier release."""
     await left.annotate("n1", {NODE_DEFRAG_RENEWED: None})

@@ -78,6 +78,19 @@ async def test_a_pod_that_was_gone_before_it_was_asked_is_not_told_to_leave() ->
     assert await report(GONE, GONE) == []
 
 
+async def test_what_a_conflict_says_is_told() -> None:
+    assert await report(failure(409, reason="Conflict"), STAYS, reply({}), GONE) == ["409", "leaves"]
+
+
+async def test_a_pod_that_goes_while_a_budget_keeps_it_did_not_leave_because_it_was_asked() -> None:
+    assert await report(failure(429, reason="TooManyRequests"), GONE, GONE) == ["429"]
+
+
+async def test_what_had_no_answer_may_have_the_pod_leave_also_where_a_budget_refuses_the_next() -> None:
+    refused = failure(429, reason="TooManyRequests")
+    assert await report(drop(), refused, GONE, GONE) == ["0", "429", "leaves"]
+
+
 async def test_a_pod_that_is_gone_after_an_answer_was_lost_left_because_it_was_asked() -> None:
     assert await report(drop(), GONE, GONE) == ["0", "leaves"]
 
