@@ -354,6 +354,21 @@ async def test_a_command_renews_what_it_closed_until_it_ends(site: Site) -> None
     assert not {NODE_CORDON, NODE_DEFRAG, NODE_DEFRAG_RENEWED} & left.keys()
 
 
+async def test_a_command_goes_on_renewing_what_it_closed_after_that_was_refused_once(site: Site) -> None:
+    await run(site, "a", "n1")
+    (pod,), _ = await site.client.list_all(OWNED_PODS)
+    moving = Moving([pod], "n1", [card("n1").id], timeout_s=60.0, renewal_s=0.01)
+    moves = asyncio.create_task(make_moves(site.client, moving, MoveReport.by_lines(print)))
+    await leaving(site)
+    refused = site.fail("PATCH", "/nodes/n1", status=403)
+    await poll(lambda: site.has_happened(refused))
+    said = (await site.client.get(NODES, "n1")).annotations[NODE_DEFRAG_RENEWED]
+    await poll(lambda: site.process.state.shown.nodes["n1"].annotations[NODE_DEFRAG_RENEWED] > said)
+    moves.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await moves
+
+
 async def test_a_node_that_comes_again_is_not_taken_to_have_been_seen_all_the_while(left: Site) -> None:
     await pass_minutes(left, 1)
     said = left.process.state.shown.nodes["n1"].annotations

@@ -99,6 +99,7 @@ LEAVES = reply(
     {"metadata": {"name": "p", "namespace": "ns", "uid": "uid-p", "deletionTimestamp": "2026-03-01T12:00:00Z"}}
 )
 STAYS = reply(pod("p"))
+ANOTHER = reply({"metadata": {"name": "p", "namespace": "ns", "uid": "of another"}})
 
 
 async def stop_after_one(*answers: Answer) -> list[str]:
@@ -118,7 +119,7 @@ async def stop_after_one(*answers: Answer) -> list[str]:
     return told
 
 
-@pytest.mark.parametrize("look", [LEAVES, GONE], ids=["leaves", "gone"])
+@pytest.mark.parametrize("look", [LEAVES, GONE, ANOTHER], ids=["leaves", "gone", "another has its name"])
 async def test_that_a_pod_leaves_is_told_also_where_nobody_wants_it_any_more(look: Answer) -> None:
     assert await stop_after_one(drop(), look) == ["leaves"]
 
@@ -126,6 +127,10 @@ async def test_that_a_pod_leaves_is_told_also_where_nobody_wants_it_any_more(loo
 @pytest.mark.parametrize("look", [STAYS, failure(403)], ids=["stays", "not known"])
 async def test_of_a_pod_that_is_not_known_to_leave_it_is_not_told(look: Answer) -> None:
     assert await stop_after_one(drop(), look) == []
+
+
+async def test_a_pod_that_goes_after_a_budget_kept_it_did_not_leave_because_it_was_asked() -> None:
+    assert await stop_after_one(failure(429, reason="TooManyRequests"), GONE) == []
 
 
 async def test_that_a_pod_leaves_is_told_also_where_asking_again_is_refused() -> None:
