@@ -248,6 +248,14 @@ async def test_nobody_moves_to_where_room_is_made_for_another(site: Site) -> Non
     await poll(lambda: plans(site) == {"none": 1})
 
 
+async def test_nobody_moves_to_a_node_that_is_not_ready(site: Site) -> None:
+    await fill(site)
+    silent = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
+    await site.wait_for_node(await site.client.patch(NODES, "n3", silent, subresource="status"))
+    await wait_long(site)
+    await poll(lambda: plans(site) == {"none": 1})
+
+
 async def test_no_further_pod_moves_for_one_that_is_gone(site: Site) -> None:
     await fill(site)
     whole = await wait_long(site)
