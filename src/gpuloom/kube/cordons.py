@@ -6,11 +6,13 @@ killed, somebody else opens what is on its note.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from gpuloom.kube.annotations import Annotations, change_annotations
 from gpuloom.kube.client import KubeClient
+from gpuloom.kube.errors import NotFoundError
 from gpuloom.kube.resources import NODES
 from gpuloom.kube.transport import go_on
 from gpuloom.wire.keys import NODE_CORDON, NODE_DEFRAG, NODE_DEFRAG_RENEWED, NODE_MOVING
@@ -98,15 +100,17 @@ class MoveClosing:
 
         Raises ApiError, and what ``recheck`` raises.
         """
-        opened: list[str] = []
+        opened: dict[str, None] = {}
 
         def change(node: Node) -> Annotations:
             noted = self._list_noted(node)
-            opened.extend(uuid for uuid in noted if uuid not in opened)
+            opened.update(dict.fromkeys(noted))
             return _take(node, NODE_CORDON, noted) | _take(node, self.note, noted)
 
-        await change_annotations(self.client, NODES, self.node, change, recheck=recheck)
-        return opened
+        # With a node that is gone its note is, too.
+        with suppress(NotFoundError):
+            await change_annotations(self.client, NODES, self.node, change, recheck=recheck)
+        return [*opened]
 
     async def find_opened(self, uuids: Sequence[str]) -> Sequence[str]:
         """Return which of these cards are closed no more, or only for other moves; raises ApiError."""
@@ -119,7 +123,8 @@ class MoveClosing:
         return self.note == NODE_MOVING or node.annotations.get(NODE_DEFRAG_RENEWED) in self.renewals
 
     def _list_noted(self, node: Node) -> Sequence[str]:
-        noted = _list(node, self.note) if self._is_ours(node) else ()
+        # Anybody may have written very many there.
+        noted = frozenset(_list(node, self.note) if self._is_ours(node) else ())
         return [uuid for uuid in self.cards if uuid in noted]
 
     def _list_others(self, node: Node, uuids: Sequence[str]) -> Sequence[str]:
@@ -164,8 +169,8 @@ def _add(node: Node, key: str, uuids: Sequence[str]) -> dict[str, str | None]:
 
 
 def _take(node: Node, key: str, uuids: Sequence[str]) -> dict[str, str | None]:
-    before = _list(node, key)
-    left = [uuid for uuid in before if uuid not in uuids]
+    before, taken = _list(node, key), frozenset(uuids)
+    left = [uuid for uuid in before if uuid not in taken]
     if len(left) == len(before):
         return {}
     if left:

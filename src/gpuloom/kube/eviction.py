@@ -134,7 +134,11 @@ class _Asking:
                 timeout_s=WRITE_DEADLINE_S,
                 recheck=recheck,
             )
-        except (NotFoundError, ConflictError):
+        except (NotFoundError, ConflictError) as error:
+            if isinstance(error, ConflictError) and await _is_there(self.client, pod):
+                # Not another with its name: it was changed meanwhile, or somebody else objects.
+                self.report.delayed(error)
+                return False
             if self.may_leave:
                 self.report.leaves()
             return True

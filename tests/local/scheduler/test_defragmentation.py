@@ -58,13 +58,13 @@ async def wait_long(site: Site, name: str = "whole", **spec: Any) -> Pod:
     return pod
 
 
-async def fill(site: Site) -> None:
+async def fill(site: Site, **spec: Any) -> None:
     """Let two pods run on the first of three nodes, and leave room for one of them on each of the others."""
     await site.register("n3", card("n3"))
     for name in ("a", "b"):
-        await run(site, name, "n1")
+        await run(site, name, "n1", spec=spec)
     for name, node in (("c", "n2"), ("d", "n3")):
-        await run(site, name, node, memory_mib=7000)
+        await run(site, name, node, memory_mib=7000, spec=spec)
 
 
 async def leaving(site: Site) -> Pod:
@@ -137,6 +137,15 @@ async def test_moves_that_end_for_want_of_a_right_are_told_to_the_pod_that_waits
     await poll(lambda: plans(site) == {"failed": 1})
     await site.wait_event("MovesStopped", "whole")
     assert await closed(site, "n1") == await closed(site, "n2") == ("", "")
+
+
+async def test_moves_that_cannot_begin_are_told_to_the_pod_that_waits(site: Site) -> None:
+    await run(site, "a", "n1")
+    await run(site, "b", "n2")
+    site.fail("PATCH", "/nodes/", status=403, times=1000)
+    await wait_long(site)
+    await poll(lambda: plans(site) == {"failed": 1})
+    await site.wait_event("MovesStopped", "whole")
 
 
 async def test_a_card_that_is_cordoned_during_moves_stays_closed(site: Site) -> None:
@@ -240,6 +249,14 @@ async def test_nobody_moves_to_where_room_is_made_for_another(site: Site) -> Non
     await poll(lambda: plans(site) == {"none": 1})
 
 
+async def test_nobody_moves_to_a_node_that_is_not_ready(site: Site) -> None:
+    await fill(site)
+    silent = {"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}}
+    await site.wait_for_node(await site.client.patch(NODES, "n3", silent, subresource="status"))
+    await wait_long(site)
+    await poll(lambda: plans(site) == {"none": 1})
+
+
 async def test_no_further_pod_moves_for_one_that_is_gone(site: Site) -> None:
     await fill(site)
     whole = await wait_long(site)
@@ -277,6 +294,32 @@ async def test_no_further_pod_moves_for_one_that_needs_no_room_by_now(
     await run(site, "anew", "n2")
     await poll(lambda: plans(site) == {"stopped": 1})
     assert not (await site.pod(stays.name)).is_terminating
+
+
+async def test_no_further_pod_moves_for_one_for_which_others_are_evicted_meanwhile(site: Site) -> None:
+    await fill(site, priority=5)
+    whole = await wait_long(site, priority=5)
+    left = await leaving(site)
+    await site.remove(await site.pod("d"))
+    await run(site, "low", "n3", memory_mib=7000)
+    assert await site.choose(whole, "n1", "n2", "n3") is None
+    await poll(lambda: site.process.state.nominations.find(whole.metadata.uid) is not None)
+    await site.remove(left)
+    await run(site, "anew", "n2", spec={"priority": 5})
+    await poll(lambda: plans(site) == {"stopped": 1})
+    assert not {pod.name for pod in site.process.state.shown.pods.values() if pod.is_terminating} - {"low"}
+
+
+async def test_after_moves_that_came_to_nothing_a_pod_waits_as_long_again(empty: Site) -> None:
+    """The pod that was moved for it waits too, and its room would be taken by the next."""
+    await start(empty, replace(ON, defragmentation_timeout_s=1.0))
+    await fill(empty)
+    await wait_long(empty)
+    await empty.remove(await leaving(empty))
+    await pass_minutes(empty, 2)
+    await poll(lambda: plans(empty) == {"failed": 1})
+    await pass_minutes(empty, 1)
+    assert (plans(empty), len(empty.process.state.shown.terminating)) == ({"failed": 1}, 0)
 
 
 async def test_cards_that_another_process_left_closed_are_opened_and_others_are_not(empty: Site) -> None:
@@ -345,6 +388,32 @@ async def test_a_command_renews_what_it_closed_until_it_ends(site: Site) -> None
         await moves
     left = (await site.client.get(NODES, "n1")).annotations
     assert not {NODE_CORDON, NODE_DEFRAG, NODE_DEFRAG_RENEWED} & left.keys()
+
+
+async def test_a_command_goes_on_renewing_what_it_closed_after_that_was_refused_once(site: Site) -> None:
+    await run(site, "a", "n1")
+    (pod,), _ = await site.client.list_all(OWNED_PODS)
+    moving = Moving([pod], "n1", [card("n1").id], timeout_s=60.0, renewal_s=0.01)
+    moves = asyncio.create_task(make_moves(site.client, moving, MoveReport.by_lines(print)))
+    await leaving(site)
+    refused = site.fail("PATCH", "/nodes/n1", status=403)
+    await poll(lambda: site.has_happened(refused))
+    said = (await site.client.get(NODES, "n1")).annotations[NODE_DEFRAG_RENEWED]
+    await poll(lambda: site.process.state.shown.nodes["n1"].annotations[NODE_DEFRAG_RENEWED] > said)
+    moves.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await moves
+
+
+async def test_a_node_that_comes_again_is_not_taken_to_have_been_seen_all_the_while(left: Site) -> None:
+    await pass_minutes(left, 1)
+    said = left.process.state.shown.nodes["n1"].annotations
+    await left.client.delete(NODES, "n1")
+    await poll(lambda: "n1" not in left.process.state.shown.nodes)
+    await pass_minutes(left, 3)
+    await left.register("n1", card("n1"), card("n1", 1), annotations=said)
+    await pass_minutes(left, 1)
+    assert noted(left)
 
 
 async def test_cards_of_a_command_that_never_renews_stay_closed(left: Site) -> None:

@@ -45,10 +45,15 @@ class Command:
         self.told: list[str] = []
         self.task: asyncio.Task[None]
 
+    async def plan(self, *names: str) -> Moving:
+        pods = [await self.client.get(OWNED_PODS, name, namespace="default") for name in names]
+        return Moving(pods, "n1", self.cards, timeout_s=60.0)
+
     async def move(self, *names: str) -> None:
         """Begin to move pods off the first node."""
-        pods = [await self.client.get(OWNED_PODS, name, namespace="default") for name in names]
-        moving = Moving(pods, "n1", self.cards, timeout_s=60.0)
+        self.begin(await self.plan(*names))
+
+    def begin(self, moving: Moving) -> None:
         report = MoveReport.by_lines(self.told.append)
         self.task = asyncio.create_task(make_moves(self.client, moving, report))
 
@@ -170,6 +175,32 @@ async def test_nobody_else_moves_when_a_card_was_opened_meanwhile(site: Site, co
     assert not await is_leaving(site, "b")
 
 
+async def test_moves_off_a_node_that_is_gone_end_with_what_happened_and_leave_nothing_to_open(
+    site: Site, command: Command
+) -> None:
+    await command.move("a", "b")
+    left = await leaving(site)
+    await site.client.delete(NODES, "n1")
+    await site.remove(left)
+    await run(site, "anew", "n2")
+    told = await command.fail()
+    assert "Node n1" in told
+    assert told.endswith("; 1 of 2 moves were made, and the cards are open again")
+
+
+async def test_for_a_pod_that_is_gone_already_nobody_waits_for_another_in_its_place(
+    site: Site, command: Command
+) -> None:
+    """It was made anew between the plan and the yes, and will not be once more."""
+    planned = await command.plan("a", "b")
+    await site.remove(await site.pod("a"))
+    await run(site, "anew", "n2")
+    command.begin(planned)
+    told = "pod default/a is gone already; 0 of 2 moves were made, and the cards are open again"
+    assert await command.fail() == told
+    assert not await is_leaving(site, "b")
+
+
 async def test_who_was_suspended_leaves_alone_what_another_closed_since(site: Site, command: Command) -> None:
     await command.move("a", "b")
     left = await leaving(site)
@@ -224,6 +255,14 @@ async def test_a_command_moves_nobody_off_cards_that_the_scheduler_closed_for_it
     await command.move("a")
     assert "closed for other moves" in await command.fail()
     assert not await is_leaving(site, "a")
+
+
+async def test_a_card_that_was_closed_before_is_not_opened_at_the_end(site: Site, command: Command) -> None:
+    await write_cordon(site.client, NodeCard("n1", CARD), is_closed=True)
+    await command.move("a")
+    await leaving(site)
+    await command.stop()
+    assert await notes(site) == {NODE_CORDON: CARD}
 
 
 async def test_a_card_whose_closing_was_not_answered_is_no_others(site: Site, command: Command) -> None:

@@ -78,6 +78,12 @@ def test_what_they_leave_on_other_cards_is_free_for_them() -> None:
     assert engine.plan("n1", "a", [both]) == ["n2"]
 
 
+def test_what_the_later_ones_leave_on_other_cards_is_free_for_the_first() -> None:
+    engine = Engine({"n1": [card("a"), card("b", memory_mib=10000)]})
+    both, one = engine.place(pod(gpu=2, gpumem=8500), pod(gpu=1, gpumem=7000))
+    assert engine.plan("n1", "a", [one, both]) == ["n1", None]
+
+
 def test_nothing_is_closed_and_nobody_moves() -> None:
     engine = Engine({"n1": [card("a")], "n2": [card("b")]})
     (one,) = engine.place(pod(gpu=1, gpumem=6000))

@@ -35,7 +35,18 @@ async def test_a_pod_that_nobody_may_look_at_is_not_known_to_be_gone() -> None:
 
 async def test_a_pod_whose_name_another_has_by_now_is_gone() -> None:
     other = {"metadata": {"name": "p", "namespace": "ns", "uid": "of another"}}
-    assert await evict(failure(409, reason="Conflict"), reply(other)) == ["POST", "GET"]
+    asked = await evict(failure(409, reason="Conflict"), reply(other), reply(other))
+    assert asked == ["POST", "GET", "GET"]
+
+
+async def test_a_pod_that_is_still_there_after_a_conflict_is_evicted_again() -> None:
+    """Others changed it meanwhile."""
+    assert await evict(failure(409, reason="Conflict"), reply(pod("p")), reply({}), GONE) == [
+        "POST",
+        "GET",
+        "POST",
+        "GET",
+    ]
 
 
 @pytest.mark.parametrize("answer", [drop(), failure(503)], ids=["no answer", "503"])
@@ -67,6 +78,19 @@ async def test_a_pod_that_was_gone_before_it_was_asked_is_not_told_to_leave() ->
     assert await report(GONE, GONE) == []
 
 
+async def test_what_a_conflict_says_is_told() -> None:
+    assert await report(failure(409, reason="Conflict"), STAYS, reply({}), GONE) == ["409", "leaves"]
+
+
+async def test_a_pod_that_goes_while_a_budget_keeps_it_did_not_leave_because_it_was_asked() -> None:
+    assert await report(failure(429, reason="TooManyRequests"), GONE, GONE) == ["429"]
+
+
+async def test_what_had_no_answer_may_have_the_pod_leave_also_where_a_budget_refuses_the_next() -> None:
+    refused = failure(429, reason="TooManyRequests")
+    assert await report(drop(), refused, GONE, GONE) == ["0", "429", "leaves"]
+
+
 async def test_a_pod_that_is_gone_after_an_answer_was_lost_left_because_it_was_asked() -> None:
     assert await report(drop(), GONE, GONE) == ["0", "leaves"]
 
@@ -75,6 +99,7 @@ LEAVES = reply(
     {"metadata": {"name": "p", "namespace": "ns", "uid": "uid-p", "deletionTimestamp": "2026-03-01T12:00:00Z"}}
 )
 STAYS = reply(pod("p"))
+ANOTHER = reply({"metadata": {"name": "p", "namespace": "ns", "uid": "of another"}})
 
 
 async def stop_after_one(*answers: Answer) -> list[str]:
@@ -94,7 +119,7 @@ async def stop_after_one(*answers: Answer) -> list[str]:
     return told
 
 
-@pytest.mark.parametrize("look", [LEAVES, GONE], ids=["leaves", "gone"])
+@pytest.mark.parametrize("look", [LEAVES, GONE, ANOTHER], ids=["leaves", "gone", "another has its name"])
 async def test_that_a_pod_leaves_is_told_also_where_nobody_wants_it_any_more(look: Answer) -> None:
     assert await stop_after_one(drop(), look) == ["leaves"]
 
@@ -102,6 +127,10 @@ async def test_that_a_pod_leaves_is_told_also_where_nobody_wants_it_any_more(loo
 @pytest.mark.parametrize("look", [STAYS, failure(403)], ids=["stays", "not known"])
 async def test_of_a_pod_that_is_not_known_to_leave_it_is_not_told(look: Answer) -> None:
     assert await stop_after_one(drop(), look) == []
+
+
+async def test_a_pod_that_goes_after_a_budget_kept_it_did_not_leave_because_it_was_asked() -> None:
+    assert await stop_after_one(failure(429, reason="TooManyRequests"), GONE) == []
 
 
 async def test_that_a_pod_leaves_is_told_also_where_asking_again_is_refused() -> None:

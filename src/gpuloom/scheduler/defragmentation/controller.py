@@ -74,7 +74,7 @@ class Defragmenter:
             try:
                 await self._open_left()
                 if settings.defragmentation == "on" and (pod := self._choose()) is not None:
-                    await self._make_room(pod)
+                    await self._try(pod)
             except StoppedError:
                 self.counts.plans["stopped"] += 1
             except ApiError as error:
@@ -131,7 +131,6 @@ class Defragmenter:
             pod = self.state.shown.pods.get(uid)
             is_due = now - max(one.since, self._tried.get(uid, -inf)) >= wait_s
             if is_due and isinstance(pod, HostPod) and self._waits(uid) and self._may_move_others(pod):
-                self._tried[uid] = now
                 return pod
         return None
 
@@ -144,6 +143,13 @@ class Defragmenter:
         Whether the others of its group find room too is not known, and pods may move in vain.
         """
         return not pod.own_group and self.state.nominations.find(pod.metadata.uid) is None
+
+    async def _try(self, pod: HostPod) -> None:
+        try:
+            await self._make_room(pod)
+        finally:
+            # Not when it began: moves that come to nothing may take longer than pods have to wait.
+            self._tried[pod.metadata.uid] = self.clocks.monotonic()
 
     async def _make_room(self, pod: HostPod) -> None:
         check = self.state.charge.hold()
@@ -161,7 +167,7 @@ class Defragmenter:
         _log.info("moving pods", room_for=pod.full_name, node=plan.node, pods=len(plan.moves))
         try:
             await self._move(pod, plan, cluster, check)
-        except MoveError as error:
+        except (MoveError, ApiError) as error:
             self.counts.plans["failed"] += 1
             _log.warning("moves stopped", room_for=pod.full_name, node=plan.node, cause=str(error))
             # Without the names of others' pods, which are in the log.
@@ -191,7 +197,7 @@ class Defragmenter:
         uid = pod.metadata.uid
 
         def recheck_move() -> None:
-            if not self._waits(uid):
+            if not self._waits(uid) or self.state.nominations.find(uid) is not None:
                 raise StoppedError
 
         def note(moved: OwnedPod) -> None:

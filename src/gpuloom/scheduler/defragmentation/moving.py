@@ -84,6 +84,8 @@ async def make_moves(
         for number, pod in enumerate(moving.pods, 1):
             try:
                 before = {one.metadata.uid for one in await insist(partial(_list_siblings, client, pod))}
+                if pod.owner and pod.metadata.uid not in before:
+                    raise MoveError(f"pod {pod.full_name} is gone already")  # noqa: TRY301 - told as all others are
                 await _check_closed(closing, moving)
                 # A budget lets the next go when the pod made anew for the last one is ready, which comes after it runs.
                 waits = number > 1
