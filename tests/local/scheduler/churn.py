@@ -81,7 +81,8 @@ class Judge(ProcessObserver):
 
     def on_nominated(self, nomination: Nomination) -> None:
         book, uid = self._book, nomination.uid
-        if not nomination.victims or uid not in book.memory_mib:
+        # What another leader began was judged then.
+        if not (nomination.victims and nomination.is_asked) or uid not in book.memory_mib:
             return
         book.evicting.append(Evicting(uid, nomination.node, nomination.victims, len(book.bound)))
         asked, stay = book.memory_mib[uid], self._staying(nomination.node) - nomination.victims

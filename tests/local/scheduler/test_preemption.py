@@ -572,6 +572,20 @@ async def test_an_eviction_that_is_asked_for_again_without_an_answer_is_told_and
     assert [event.count for event in await site.events("low") if event.reason == "Preempted"] == [1]
 
 
+async def test_room_that_is_kept_after_a_restart_is_given_up_when_its_pod_is_not_tried(site: Site) -> None:
+    """Whom the process before had yet to ask is not written, and nobody is asked unless the pod is refused again."""
+    asked, staying = await begin_to_ask(site)
+    high = await site.pod("high")
+    await stop(site)
+    await site.client.delete(PODS, asked.name, namespace=asked.namespace, grace_period_s=0)
+    await site.start(ON)
+    await site.process.wait_synced()
+    await poll(lambda: is_nominated(site, high))
+    await site.clock.run_until(lambda: not is_nominated(site, high))
+    assert await site.choose(await submit(site, "equal", 2000, 10)) == "n1"
+    assert not (await site.pod(staying.name)).is_terminating
+
+
 async def test_ceasing_to_lead_tells_why_a_pod_leaves_that_was_just_asked_to(site: Site) -> None:
     """binding 5 as above."""
     asked, other = await begin_to_ask(site)

@@ -7,8 +7,9 @@ import pytest
 from local.scheduler.clock import let_answers_arrive, poll
 from local.scheduler.site import Site, card
 from local.scheduler.test_leadership import ELECTED, become_leader, change_lease, make_lease
-from local.scheduler.test_preemption import NOMINATED, is_nominated, leaves_nobody, run, submit
+from local.scheduler.test_preemption import NOMINATED, begin_to_ask, is_nominated, leaves_nobody, run, stop, submit
 
+from gpuloom.kube import PODS
 from gpuloom.wire.objects import Pod
 
 ON = dataclasses.replace(ELECTED, preemption="on")
@@ -105,6 +106,33 @@ async def test_a_new_leader_goes_on(leader: Site, step: Callable[[Site, Pod], Aw
     assert all((event.count or 1) == 1 for event in told)
 
 
+async def lead_again_with_one_gone(site: Site) -> tuple[Pod, Pod]:
+    """Be killed when the first of two was asked to leave; return the pod that needs both gone, and who stays."""
+    asked, staying = await begin_to_ask(site)
+    await stop(site)
+    await site.client.delete(PODS, asked.name, namespace=asked.namespace, grace_period_s=0)
+    await kill_and_lead_again(site)
+    high = await site.pod("high")
+    await poll(lambda: is_nominated(site, high))
+    return high, staying
+
+
+async def test_a_new_leader_keeps_room_for_which_only_some_have_left(leader: Site) -> None:
+    """An equal pod that is tried first would have what the one that left gave free, and that would be in vain."""
+    high, staying = await lead_again_with_one_gone(leader)
+    assert await leader.choose(await submit(leader, "equal", 2000, 10)) is None
+    assert await leader.choose(await leader.pod("high")) is None
+    await leader.clock.run_until(lambda: leader.process.state.shown.is_terminating(staying.metadata.uid), step_s=0.05)
+    await leader.remove(staying)
+    await poll(lambda: staying.metadata.uid not in leader.process.state.shown.pods)
+    assert await leader.choose(await leader.pod(high.name)) == "n1"
+
+
+async def test_a_new_leader_asks_nobody_to_leave_before_the_nominated_pod_is_refused_again(leader: Site) -> None:
+    _, staying = await lead_again_with_one_gone(leader)
+    await leaves_nobody(leader, staying)
+
+
 async def test_who_ceases_to_lead_evicts_nobody_any_more(leader: Site) -> None:
     low = await run(leader, "low", 9000, 1)
     high = await submit(leader, "high", 9000, 10)
@@ -136,10 +164,11 @@ async def test_in_a_new_term_nobody_leaves_for_a_pod_that_was_refused_in_an_earl
 async def test_who_doubts_its_lease_evicts_nobody(leader: Site) -> None:
     await run(leader, "low", 9000, 1)
     high = await submit(leader, "high", 9000, 10)
-    leader.fail("PATCH", "/pods/high", delay_s=0.2)
+    leader.fail("PATCH", "/pods/high", delay_s=1)
     assert await leader.choose(high) is None
     await leader.clock.run_until(lambda: is_nominated(leader, high), step_s=0.01)
     await leader.clock.advance(20)
+    await wait_annotated(leader, high)
     await let_answers_arrive()
     assert leader.process.state.charge.obstacle
     assert not (await leader.pod("low")).is_terminating

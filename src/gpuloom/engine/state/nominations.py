@@ -20,6 +20,7 @@ class Nomination(msgspec.Struct, frozen=True, gc=False):
     priority  the pod's; pods of the same or a lower one leave it the room
     since     Unix seconds when it was nominated
     victims   UIDs of those that are asked to leave for it; those that leave anyway need not be named
+    is_asked  whether they are: not where an earlier leader began, and whom it had yet to ask is not known
     """
 
     uid: str
@@ -30,6 +31,7 @@ class Nomination(msgspec.Struct, frozen=True, gc=False):
     demands: Demands
     since: int
     victims: frozenset[str] = frozenset()
+    is_asked: bool = True
 
     @property
     def full_name(self) -> str:
@@ -68,8 +70,12 @@ class Nominations:
         return self._by_uid.get(uid)
 
     def least_with_fewer(self, most: int) -> float:
-        """Return the least priority with fewer than ``most`` nominated pods of it or a higher one, -inf for any."""
-        return -inf if len(self) < most else list(self)[most - 1].priority + 1
+        """Return the least priority with fewer than ``most`` pods of it or a higher one for which others are asked.
+
+        -inf for any.
+        """
+        asked = [one for one in self if one.is_asked]
+        return -inf if len(asked) < most else asked[most - 1].priority + 1
 
     def that_bind(self, uid: str, priority: int) -> list[Nomination]:
         """Return those that a pod of this priority must leave room, most important first.

@@ -80,8 +80,9 @@ class PreemptionAttempts:
         ``is_certain``: every node with cards has refused it, so there is nothing to wait for.
         For one of a group nobody is: whether the others find room too is not known, and a victim may leave in vain.
         """
-        uid = pod.metadata.uid
-        if not (self.is_on and pod.may_preempt and not pod.own_group and self.nominations.find(uid) is None):
+        uid, nomination = pod.metadata.uid, self.nominations.find(pod.metadata.uid)
+        is_nominated = nomination is not None and nomination.is_asked
+        if not (self.is_on and pod.may_preempt and not pod.own_group) or is_nominated:
             self.drop(uid)
             return
         attempt = PreemptionAttempt(uid, pod.priority, demands, names, now, now if is_certain else now + WAIT_S)

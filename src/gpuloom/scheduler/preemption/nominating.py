@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+import msgspec
 import structlog
 
 from gpuloom.engine.scoring.weights import PolicyError
@@ -44,13 +45,27 @@ def adopt_nominations(state: SchedulerState, now: int) -> None:
     """Take over what another leader has nominated and written, in place of all that was known here.
 
     now  Unix seconds
+
+    Whom it was asking is not written. Where somebody has yet to leave, the room is kept from others as if all who are
+    less important went, until the pod is refused and it is planned anew.
     """
     for known in list(state.nominations):
         state.nominations.end(known.uid, "term")
     if state.settings.preemption == "off":
         return
     for nomination in take_written(state, state.shown.pods.values(), now):
+        if not state.decider.would_fit(nomination):
+            _keep_room(state, nomination, now)
         _log.info("nomination taken over", pod=nomination.full_name, node=nomination.node)
+
+
+def _keep_room(state: SchedulerState, nomination: Nomination, now: int) -> None:
+    held = state.cluster.ledger.on_node(nomination.node)
+    lower = frozenset(one.uid for one in held if one.priority < nomination.priority)
+    kept = msgspec.structs.replace(nomination, since=now, victims=lower, is_asked=False)
+    state.nominations.put(kept)
+    if not state.decider.would_fit(kept):
+        state.nominations.put(nomination)
 
 
 def take_written(state: SchedulerState, pods: Iterable[Pod], now: int) -> list[Nomination]:
