@@ -953,6 +953,30 @@ async def test_nobody_leaves_a_node_that_others_have_filled_by_the_time_of_the_p
     await leaves_nobody(site, low)
 
 
+async def plan_while_another_is_asked_to_leave(
+    site: Site, monkeypatch: pytest.MonkeyPatch, memory_mib: int
+) -> tuple[Pod, Pod]:
+    """Let a plan name the first of two pods, and the second be asked to leave meanwhile; return both."""
+    victim, other = await run(site, "low", 5000, 1), await run(site, "other", 1000, 2)
+    evicted = site.process.parts.preemption.evictor.evicted
+    change_while_planning(monkeypatch, lambda: evicted.update({other.metadata.uid: None}))
+    assert await site.choose(await submit(site, "high", memory_mib, 10)) is None
+    return victim, other
+
+
+async def test_nobody_leaves_who_need_not_as_another_was_asked_to_by_the_time_of_the_plan(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await leaves_nobody(site, *await plan_while_another_is_asked_to_leave(site, monkeypatch, 5000))
+
+
+async def test_who_is_needed_though_another_was_asked_to_leave_by_the_time_of_the_plan_leaves_at_once(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    victim, _ = await plan_while_another_is_asked_to_leave(site, monkeypatch, 8000)
+    await wait_leaving(site, victim)
+
+
 async def test_nobody_leaves_a_node_that_takes_no_new_pod_by_the_time_of_the_plan(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

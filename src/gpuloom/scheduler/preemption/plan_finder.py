@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 
 from gpuloom.engine.hostfit.demand import HostDemand, read_host_demand
@@ -135,6 +135,7 @@ class PlanFinder:
         may_leave = may_leave and {one.uid for one in breaking} <= plan.breaking
         if not (is_open and may_leave and {one.uid for one in plan.leaving} <= leaving):
             return DropCause.CHANGED
+        plan = self._count_on_newly_leaving(attempt, plan, leaving)
         if refuse_host(state.shown.nodes[plan.node], state.shown.hosts.on(plan.node), host_demand):
             return DropCause.CHANGED
         if (beside := run_to_end(self._find_room_beside(attempt, host_demand))) is not None:
@@ -144,6 +145,18 @@ class PlanFinder:
         if any(self._takes(name, host_demand, offered) for name in taking - closed):
             return DropCause.ROOM
         return plan if still_holds(state.pod_scheduler, preemptor, plan) else DropCause.CHANGED
+
+    def _count_on_newly_leaving(
+        self, attempt: PreemptionAttempt, plan: PreemptionPlan, leaving: frozenset[str]
+    ) -> PreemptionPlan:
+        """Count on those too who leave only since the plan was made: no node's cards show it."""
+        freeing = self.state.pod_scheduler.find_freeing(attempt.demands, leaving)
+        known = {one.uid for one in plan.leaving}
+        there = {one.uid: one for one in (*self.state.cluster.ledger.on_node(plan.node), *freeing)}
+        newly = [one for uid, one in there.items() if uid in leaving and uid not in known]
+        if not newly:
+            return plan
+        return replace(plan, leaving=(*plan.leaving, *map(self.look_up, newly)), seen=None)
 
     def look_up(self, held: Reservation) -> PotentialVictim:
         """Return what is known of a pod that holds cards."""
