@@ -613,7 +613,8 @@ async def test_without_the_right_to_evict_the_pod_waits_and_its_nomination_ends(
 async def test_nobody_leaves_for_a_pod_whose_nomination_is_not_written(site: Site) -> None:
     low, high = await run(site, "low", 8000, 1), await submit(site, "high", 8000, 10)
     site.fail("PATCH", "/pods/high", status=403, times=1000)
-    await make_room(site, high)
+    assert await site.choose(high) is None
+    await site.clock.run_until(lambda: "unwritten" in dropped(site), step_s=0.05)
     await leaves_nobody(site, low)
 
 
@@ -975,6 +976,17 @@ async def test_who_is_needed_though_another_was_asked_to_leave_by_the_time_of_th
 ) -> None:
     victim, _ = await plan_while_another_is_asked_to_leave(site, monkeypatch, 8000)
     await wait_leaving(site, victim)
+
+
+async def test_nobody_leaves_who_need_not_by_the_time_when_the_nomination_is_written(site: Site) -> None:
+    victim, other = await run(site, "low", 5000, 1), await run(site, "other", 1000, 2)
+    high = await submit(site, "high", 5000, 10)
+    site.fail("PATCH", f"/pods/{high.name}$", delay_s=0.5)
+    assert await site.choose(high) is None
+    await poll(lambda: is_nominated(site, high))
+    await site.client.delete(PODS, other.name, namespace=other.namespace)
+    await wait_leaving(site, other)
+    await leaves_nobody(site, victim)
 
 
 async def test_nobody_leaves_a_node_that_takes_no_new_pod_by_the_time_of_the_plan(

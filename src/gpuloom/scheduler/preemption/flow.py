@@ -169,7 +169,7 @@ class PreemptionFlow:
         """Write the nomination on the pod, then ask the victims to leave."""
         self._evicting_for[nomination.uid] = nomination
         try:
-            cause = await self._write_and_evict(plan, nomination, self._make_recheck(nomination))
+            cause = await self._write_and_evict(attempt, plan, nomination, self._make_recheck(nomination))
         except StoppedError:
             return
         finally:
@@ -192,11 +192,14 @@ class PreemptionFlow:
         return recheck
 
     async def _write_and_evict(
-        self, plan: PreemptionPlan, nomination: Nomination, recheck: Callable[[], None]
+        self, attempt: PreemptionAttempt, plan: PreemptionPlan, nomination: Nomination, recheck: Callable[[], None]
     ) -> DropCause | None:
         pod = self.state.shown.pods.get(nomination.uid)
         if pod is None or not await self.writer.write(pod, nomination, recheck):
             return DropCause.UNWRITTEN
+        # The API server may have taken seconds.
+        if not self.finder.is_still_needed(attempt, plan):
+            return DropCause.CHANGED
         count = len(plan.victims)
         leave = f"{count} pod{'s' if count != 1 else ''} of lower priority"
         record(self.recorder, pod, "Normal", "PreemptionStarted", f"evicting {leave} from node {plan.node}")

@@ -146,6 +146,16 @@ class PlanFinder:
             return DropCause.ROOM
         return plan if still_holds(state.pod_scheduler, preemptor, plan) else DropCause.CHANGED
 
+    def is_still_needed(self, attempt: PreemptionAttempt, plan: PreemptionPlan) -> bool:
+        """Tell whether a pod still fits by the plan that was found for it, and not without each of its victims.
+
+        Of those that were to leave anyway some may be gone by now.
+        """
+        find = self.state.cluster.ledger.find
+        staying = tuple(one for one in plan.leaving if find(one.uid) is not None)
+        plan = self._count_on_newly_leaving(attempt, replace(plan, leaving=staying), self.find_leaving())
+        return still_holds(self.state.pod_scheduler, Preemptor(attempt.demands, attempt.priority), plan)
+
     def _count_on_newly_leaving(
         self, attempt: PreemptionAttempt, plan: PreemptionPlan, leaving: frozenset[str]
     ) -> PreemptionPlan:
