@@ -5,14 +5,18 @@ container has a slot, empty or not, because positions carry meaning.
 """
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 
 from gpuloom.model.share import ContainerShares, Share
+from gpuloom.model.uuids import card_id
 from gpuloom.wire.errors import WireError
 from gpuloom.wire.words import check_records, decode_int32, join_fields
 
 _REMEMBERED = 1024
+_ALLOCATED = "-allocated"
+"""At the end of each family's annotation of the cards that a pod holds."""
 
 
 def decode_shares(text: str) -> tuple[ContainerShares, ...]:
@@ -24,6 +28,16 @@ def decode_shares(text: str) -> tuple[ContainerShares, ...]:
     """
     check_records(max(text.count(":"), text.count(";")))
     return tuple([_decode_container(piece) for piece in text.split(";")])
+
+
+def list_held_cards(annotations: Mapping[str, str]) -> frozenset[str]:
+    """Return the UUIDs of the cards that a pod holds a share of, of whatever vendor; what cannot be read names none."""
+    found: set[str] = set()
+    for key, text in annotations.items():
+        if key.endswith(_ALLOCATED):
+            with suppress(WireError):
+                found.update(card_id(share.uuid) for shares in decode_shares(text) for share in shares)
+    return frozenset(found)
 
 
 def encode_shares(containers: Iterable[Sequence[Share]]) -> str:

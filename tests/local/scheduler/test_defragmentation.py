@@ -148,6 +148,18 @@ async def test_moves_that_cannot_begin_are_told_to_the_pod_that_waits(site: Site
     await site.wait_event("MovesStopped", "whole")
 
 
+async def test_nobody_moves_off_cards_to_which_another_came_before_they_were_closed(site: Site) -> None:
+    await run(site, "a", "n1")
+    await run(site, "b", "n2", memory_mib=6000)
+    closing = site.fail("PATCH", "/nodes/n1$", delay_s=0.5)
+    await wait_long(site)
+    await poll(lambda: site.has_happened(closing))
+    await run(site, "newcomer", "n1")
+    assert (await site.wait_event("MovesStopped", "whole")).message == "moves off node n1 came out otherwise"
+    assert not site.process.state.shown.terminating
+    assert plans(site) == {"failed": 1}
+
+
 async def test_a_card_that_is_cordoned_during_moves_stays_closed(site: Site) -> None:
     await run(site, "a", "n1")
     await run(site, "b", "n2")

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -199,6 +200,33 @@ async def test_for_a_pod_that_is_gone_already_nobody_waits_for_another_in_its_pl
     told = "pod default/a is gone already; 0 of 2 moves were made, and the cards are open again"
     assert await command.fail() == told
     assert not await is_leaving(site, "b")
+
+
+async def plan_and_let_one_come(site: Site, command: Command) -> Moving:
+    """Return a plan to move all pods off a node, to which another has come since."""
+    planned = await command.plan("a", "b")
+    known = frozenset(pod.metadata.uid for pod in planned.pods)
+    await run(site, "newcomer", "n1")
+    return replace(planned, known=known)
+
+
+async def test_nobody_moves_off_cards_to_which_another_has_come_since_the_plan(site: Site, command: Command) -> None:
+    """People think before they say yes, and the cards are not closed meanwhile."""
+    command.begin(await plan_and_let_one_come(site, command))
+    assert await command.fail() == (
+        "others have come to cards of node n1 since the plan: default/newcomer; 0 of 2 moves were made, "
+        "and the cards are open again"
+    )
+    assert not await is_leaving(site, "a")
+    assert await notes(site) == {}
+
+
+async def test_who_has_come_since_the_plan_and_is_over_keeps_nobody_from_moving(site: Site, command: Command) -> None:
+    planned = await plan_and_let_one_come(site, command)
+    await site.change_pod("newcomer", {"status": {"phase": "Succeeded"}}, subresource="status")
+    command.begin(planned)
+    await leaving(site)
+    await command.stop()
 
 
 async def test_who_was_suspended_leaves_alone_what_another_closed_since(site: Site, command: Command) -> None:

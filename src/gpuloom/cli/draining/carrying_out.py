@@ -12,17 +12,12 @@ from gpuloom.engine.explanation.counting import tell_count
 from gpuloom.kube import FULL_PODS, WRITE_DEADLINE_S, ApiError, KubeClient
 from gpuloom.kube.cordons import NodeCard, write_cordon
 from gpuloom.kube.errors import tell_failure
-from gpuloom.model.uuids import card_id
-from gpuloom.wire.errors import WireError
 from gpuloom.wire.fullpods import FullPod
-from gpuloom.wire.objects import Pod
-from gpuloom.wire.shares import decode_shares
+from gpuloom.wire.shares import list_held_cards
 
 Agree = Callable[[Sequence[FullPod]], Awaitable[None]]
 """Is asked before pods are evicted; raises CommandError where they are not to be."""
 
-_ALLOCATED = "-allocated"
-"""At the end of each family's annotation of the cards that a pod holds."""
 _STAYS = "the card stays cordoned (gpuloom uncordon opens it)"
 _MAY_STAY = "the card may be cordoned (gpuloom uncordon opens it)"
 _MOST_REASONS = 3
@@ -36,7 +31,7 @@ async def list_pods_on(client: KubeClient, place: NodeCard) -> list[FullPod]:
     Raises ApiError.
     """
     pods, _ = await client.list_all(FULL_PODS, field_selector=f"spec.nodeName={place.node}")
-    return [pod for pod in pods if not pod.is_over and _is_on(pod, place.uuid)]
+    return [pod for pod in pods if not pod.is_over and place.uuid in list_held_cards(pod.annotations)]
 
 
 async def drain(client: KubeClient, place: NodeCard, pods: Sequence[FullPod], agree: Agree, timeout_s: float) -> None:
@@ -116,14 +111,3 @@ async def _evict_all(client: KubeClient, pods: Sequence[FullPod], timeout_s: flo
         count = f"{len(failures)} of {len(pods)} pods stay: " if len(pods) > 1 else ""
         more = f" and {len(failures) - _MOST_REASONS} more" if len(failures) > _MOST_REASONS else ""
         raise CommandError(f"{count}{'; '.join(map(str, failures[:_MOST_REASONS]))}{more}")
-
-
-def _is_on(pod: Pod, uuid: str) -> bool:
-    for key, text in pod.annotations.items():
-        if key.endswith(_ALLOCATED):
-            try:
-                if any(card_id(share.uuid) == uuid for shares in decode_shares(text) for share in shares):
-                    return True
-            except WireError:
-                continue
-    return False

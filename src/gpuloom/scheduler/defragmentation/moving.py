@@ -20,6 +20,7 @@ from gpuloom.kube.eviction import POLL_S, EvictionReport, NotEvictedError, evict
 from gpuloom.kube.transport import go_on
 from gpuloom.scheduler.defragmentation.cluster import OWNED_PODS, OwnedPod
 from gpuloom.wire.keys import NODE_DEFRAG
+from gpuloom.wire.shares import list_held_cards
 
 RENEWAL_S = 30.0
 """So often a command writes that it still makes moves."""
@@ -36,6 +37,7 @@ class Moving:
     timeout_s  so long at most until a pod is gone, and again until the one that is made anew runs
     note       the annotation of the node that tells which cards are closed for these moves
     renewal_s  so often a command writes on the node that it still makes them
+    known      UIDs of the pods that were on the node before the plan; None where it does no harm if others have come
     """
 
     pods: Sequence[OwnedPod]
@@ -44,6 +46,7 @@ class Moving:
     timeout_s: float
     note: str = NODE_DEFRAG
     renewal_s: float = RENEWAL_S
+    known: frozenset[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +90,7 @@ async def make_moves(
                 if pod.owner and pod.metadata.uid not in before:
                     raise MoveError(f"pod {pod.full_name} is gone already")  # noqa: TRY301 - told as all others are
                 await _check_closed(closing, moving)
+                await _check_newcomers(client, moving)
                 # A budget lets the next go when the pod made anew for the last one is ready, which comes after it runs.
                 waits = number > 1
                 await evict_and_wait(
@@ -132,6 +136,16 @@ async def _check_closed(closing: MoveClosing, moving: Moving) -> None:
     """See that nobody else would take what the next pod leaves: who was suspended for long is taken to be killed."""
     if opened := await insist(partial(closing.find_opened, moving.cards)):
         raise MoveError(f"cards of node {moving.node} were opened meanwhile: {', '.join(opened)}")
+
+
+async def _check_newcomers(client: KubeClient, moving: Moving) -> None:
+    """See that nobody took the cards between the plan and their closing: people think before they say yes."""
+    if moving.known is None:
+        return
+    pods, _ = await insist(partial(client.list_all, OWNED_PODS, field_selector=f"spec.nodeName={moving.node}"))
+    others = [pod for pod in pods if not pod.is_over and pod.metadata.uid not in moving.known]
+    if came := [pod.full_name for pod in others if not list_held_cards(pod.annotations).isdisjoint(moving.cards)]:
+        raise MoveError(f"others have come to cards of node {moving.node} since the plan: {', '.join(sorted(came))}")
 
 
 @asynccontextmanager

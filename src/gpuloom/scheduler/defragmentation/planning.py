@@ -31,7 +31,9 @@ def plan_for(
 def order_moves(cluster: MovingCluster, plan: DefragmentationPlan, timeout_s: float, note: str = NODE_DEFRAG) -> Moving:
     """Say what is to be done for a plan; ``note`` is the annotation that tells which cards are closed for it."""
     cards = list_cards(plan.wanted) if plan.wanted else ()
-    return Moving([cluster.pods[move.pod.uid] for move in plan.moves], plan.node, cards, timeout_s, note)
+    known = frozenset(uid for uid, pod in cluster.pods.items() if pod.spec.node_name == plan.node)
+    moving = [cluster.pods[move.pod.uid] for move in plan.moves]
+    return Moving(moving, plan.node, cards, timeout_s, note, known=known)
 
 
 def order_steps(cluster: MovingCluster, plan: TidyingPlan, timeout_s: float) -> list[Moving]:
