@@ -1,6 +1,7 @@
 """A card is drained: what is asked, what is told, and what is left when it ends otherwise than wished."""
 
 import asyncio
+import re
 import signal
 import tempfile
 from collections.abc import AsyncIterator
@@ -98,6 +99,21 @@ async def test_a_pod_whose_binding_was_sent_before_the_card_was_closed_is_evicte
     assert (said.code, said.err) == (0, "")
     assert "pod default/late evicted\n" in said.out
     assert await staying(stage) == set()
+
+
+async def test_all_pods_together_have_the_time_that_is_given_also_those_that_come_late(stage: Stage) -> None:
+    server = stage.cluster.server
+    assert (await stage.gpuloom("cordon", "node-a/1")).code == 0
+    sent = InjectedFault(method="POST", path="/binding$", delay_s=3)
+    server.faults.add(sent)
+    await stage.cluster.submit(pod_manifest("late", memory_mib=2000, owner="set"))
+    await wait_until_met(server, sent)
+    server.faults.add(InjectedFault(method="POST", path="/pods/late/eviction", status=429, times=1000))
+    said = await stage.gpuloom("drain-card", CARD, "--yes", "--timeout=8s")
+    assert said.code == 1
+    left = re.search(r"pod default/late is not gone after ([0-9.]+) s", said.err)
+    assert left is not None
+    assert float(left[1]) < 8
 
 
 async def test_before_it_asks_it_says_that_hamis_scheduler_may_give_the_card_to_pods_where_it_decides(

@@ -93,8 +93,11 @@ async def _empty(client: KubeClient, place: NodeCard, agreed: frozenset[str], ag
             continue
         if evicted and now() > end:
             raise CommandError(f"pods still come to the card: {', '.join(pod.full_name for pod in pods)}")
+        asked_at = now()
         agreed = await _ask_for(pods, agreed, agree)
-        await _evict_all(client, pods, timeout_s)
+        # People may take their time.
+        end += now() - asked_at
+        await _evict_all(client, pods, end - now() if evicted else timeout_s)
         evicted += len(pods)
     if evicted:
         sys.stdout.write(f"card {place.uuid} of node {place.node} drained\n")
