@@ -351,6 +351,18 @@ async def test_a_node_is_not_answered_where_a_victim_holds_something_else_by_the
     assert await ask(site, high, {"n1": [BYSTANDER]}) == {}
 
 
+@pytest.mark.parametrize(("memory_mib", "answered"), [(5000, set[str]()), (4000, {"n1"})])
+async def test_a_node_is_not_answered_where_another_pod_leaves_by_the_time_of_the_answer_and_a_victim_might_stay(
+    site: Site, monkeypatch: pytest.MonkeyPatch, memory_mib: int, answered: set[str]
+) -> None:
+    await run(site, "low", 5000, 1)
+    other = await run(site, "other", 1000, 2)
+    evicted = site.process.parts.preemption.evictor.evicted
+    change_while_answering(monkeypatch, lambda: evicted.update({other.metadata.uid: None}))
+    high = await submit(site, "high", memory_mib, 10)
+    assert (await ask(site, high, {"n1": [BYSTANDER]})).keys() == answered
+
+
 async def test_who_ceases_to_be_in_charge_meanwhile_answers_nothing(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

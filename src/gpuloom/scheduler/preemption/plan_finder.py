@@ -12,6 +12,7 @@ from gpuloom.engine.planning.preemption.lowest_priorities import LowestPrioritie
 from gpuloom.engine.planning.preemption.planner import PreemptionPlanner
 from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim, is_too_young, split_by_budget
 from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor
+from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.engine.steps import run_to_end
@@ -135,7 +136,7 @@ class PlanFinder:
         may_leave = may_leave and {one.uid for one in breaking} <= plan.breaking
         if not (is_open and may_leave and {one.uid for one in plan.leaving} <= leaving):
             return DropCause.CHANGED
-        plan = self._count_on_newly_leaving(attempt, plan, leaving)
+        plan = self._count_on_newly_leaving(attempt, plan)
         if refuse_host(state.shown.nodes[plan.node], state.shown.hosts.on(plan.node), host_demand):
             return DropCause.CHANGED
         if (beside := run_to_end(self._find_room_beside(attempt, host_demand))) is not None:
@@ -153,20 +154,22 @@ class PlanFinder:
         """
         find = self.state.cluster.ledger.find
         staying = tuple(one for one in plan.leaving if find(one.uid) is not None)
-        plan = self._count_on_newly_leaving(attempt, replace(plan, leaving=staying), self.find_leaving())
+        plan = self._count_on_newly_leaving(attempt, replace(plan, leaving=staying))
         return still_holds(self.state.pod_scheduler, Preemptor(attempt.demands, attempt.priority), plan)
 
-    def _count_on_newly_leaving(
-        self, attempt: PreemptionAttempt, plan: PreemptionPlan, leaving: frozenset[str]
-    ) -> PreemptionPlan:
-        """Count on those too who leave only since the plan was made: no node's cards show it."""
-        freeing = self.state.pod_scheduler.find_freeing(attempt.demands, leaving)
+    def _count_on_newly_leaving(self, attempt: PreemptionAttempt, plan: PreemptionPlan) -> PreemptionPlan:
+        newly = self.find_newly_leaving(attempt.demands, plan, self.find_leaving())
+        return replace(plan, leaving=(*plan.leaving, *map(self.look_up, newly)), seen=None) if newly else plan
+
+    def find_newly_leaving(self, demands: Demands, plan: PreemptionPlan, leaving: frozenset[str]) -> list[Reservation]:
+        """Return what those hold, of use to a pod, who leave only since a plan was made: no node's cards show it.
+
+        leaving  UIDs of all who leave by now
+        """
         known = {one.uid for one in plan.leaving}
+        freeing = self.state.pod_scheduler.find_freeing(demands, leaving)
         there = {one.uid: one for one in (*self.state.cluster.ledger.on_node(plan.node), *freeing)}
-        newly = [one for uid, one in there.items() if uid in leaving and uid not in known]
-        if not newly:
-            return plan
-        return replace(plan, leaving=(*plan.leaving, *map(self.look_up, newly)), seen=None)
+        return [one for uid, one in there.items() if uid in leaving and uid not in known]
 
     def look_up(self, held: Reservation) -> PotentialVictim:
         """Return what is known of a pod that holds cards."""

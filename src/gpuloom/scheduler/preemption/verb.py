@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from gpuloom.engine.planning.preemption.planner import PreemptionPlanner
 from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim
 from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor
+from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.scheduler.preemption.attempts import PreemptionAttempts
@@ -60,7 +61,9 @@ class PreemptVerb:
         )
         plans = await TimeSlice().finish(planner.plan_beside(Preemptor(demands, pod.priority), going))
         self._check()
-        return self._answer(pod, args.victims, plans)
+        leaving = self.finder.find_leaving()
+        current = [plan for plan in plans if self._is_current(demands, plan, leaving)]
+        return self._answer(pod, args.victims, current)
 
     def _answer(
         self, pod: Pod, victims: Mapping[str, NodeVictims], plans: Iterable[PreemptionPlan]
@@ -71,7 +74,7 @@ class PreemptVerb:
             return {}
         # Room may have been made for others while it was planned.
         kept = self._find_kept(pod)
-        current = [plan for plan in plans if plan.node not in kept and self._is_current(plan)]
+        current = [plan for plan in plans if plan.node not in kept]
         joined = {plan.node: self._join(victims[plan.node], plan) for plan in current}
         if joined:
             # kube-scheduler makes room now.
@@ -102,10 +105,12 @@ class PreemptVerb:
         may_add = self.attempts.is_on and self.budgets.is_listed
         return replace(one, may_leave=one.may_leave and has_started and may_add)
 
-    def _is_current(self, plan: PreemptionPlan) -> bool:
-        """Whether all victims hold what they held when the plan was made."""
+    def _is_current(self, demands: Demands, plan: PreemptionPlan, leaving: frozenset[str]) -> bool:
+        """Whether all victims hold what they held when the plan was made, and none may stay since as others leave."""
         ledger = self.state.cluster.ledger
-        return all(ledger.find(one.uid) is one.reservation for one in plan.victims)
+        if not all(ledger.find(one.uid) is one.reservation for one in plan.victims):
+            return False
+        return not plan.victims or not self.finder.find_newly_leaving(demands, plan, leaving)
 
     def _is_known(self, node: str) -> bool:
         return node in self.state.shown.nodes and self.state.cluster.has(node)
