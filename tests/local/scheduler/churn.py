@@ -76,7 +76,7 @@ class Judge(ProcessObserver):
     asked  gives the pods that were asked to leave, whether or not the watch has shown that they end
     """
 
-    def __init__(self, state: SchedulerState, book: Book, asked: Callable[[], Collection[str]] = tuple) -> None:
+    def __init__(self, state: SchedulerState, book: Book, asked: Callable[[], Collection[str]]) -> None:
         self._state, self._book, self._asked = state, book, asked
 
     def on_nominated(self, nomination: Nomination) -> None:
@@ -95,6 +95,15 @@ class Judge(ProcessObserver):
         for node in self._state.cluster.nodes:
             if book.used({*self._all(node), *self._waiting_for(node, nomination)}) + asked <= CARD_MIB:
                 book.wrong.append(f"{nomination}: {node} has room")
+
+    def on_nomination_ended(self, uid: str) -> None:
+        """Forget for whom nobody was asked to leave after all."""
+        book = self._book
+        book.evicting = [one for one in book.evicting if one.uid != uid or not self._stay(one.victims)]
+
+    def _stay(self, uids: frozenset[str]) -> bool:
+        held, shown = self._state.cluster.ledger, self._state.shown
+        return all(held.find(uid) and not shown.is_terminating(uid) and uid not in self._asked() for uid in uids)
 
     def _all(self, node: str) -> set[str]:
         return {held.uid for held in self._state.cluster.ledger.on_node(node)}
@@ -124,7 +133,10 @@ class Churn:
     async def start(self) -> None:
         site = self._site
         site.process = SchedulerProcess(
-            ON, site.client, clocks=site.clock.clocks, make_observer=lambda state: Judge(state, self.book)
+            ON,
+            site.client,
+            clocks=site.clock.clocks,
+            make_observer=lambda state: Judge(state, self.book, site.list_evicted),
         )
         await site.stack.enter_async_context(site.process)
         await site.process.wait_synced()

@@ -1,7 +1,7 @@
 """A scheduler process beside a local API server, and what kube-scheduler, kubelets and people do to them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -66,6 +66,10 @@ class Site:
         self.process = SchedulerProcess(settings, self.client, clocks=self.clock.clocks)
         await self.stack.enter_async_context(self.process)
         return self.process
+
+    def list_evicted(self) -> Collection[str]:
+        """Return the UIDs of the pods that the scheduler has asked to leave."""
+        return self.process.parts.preemption.evictor.evicted
 
     async def restart(self, settings: SchedulerSettings = DEFAULTS) -> None:
         await self.stack.aclose()

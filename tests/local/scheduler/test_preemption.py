@@ -978,12 +978,37 @@ async def test_who_is_needed_though_another_was_asked_to_leave_by_the_time_of_th
     await wait_leaving(site, victim)
 
 
-async def test_nobody_leaves_who_need_not_by_the_time_when_the_nomination_is_written(site: Site) -> None:
-    victim, other = await run(site, "low", 5000, 1), await run(site, "other", 1000, 2)
-    high = await submit(site, "high", 5000, 10)
+async def begin_to_nominate(site: Site, memory_mib: int) -> Pod:
+    """Let a pod be nominated, which the API server takes half a second to write."""
+    high = await submit(site, "high", memory_mib, 10)
     site.fail("PATCH", f"/pods/{high.name}$", delay_s=0.5)
     assert await site.choose(high) is None
     await poll(lambda: is_nominated(site, high))
+    return high
+
+
+async def test_of_those_who_are_to_leave_one_that_is_gone_by_the_time_when_that_is_written_keeps_no_other(
+    site: Site,
+) -> None:
+    victims = [await run(site, name, 4000, 1) for name in ("low", "low-too")]
+    await begin_to_nominate(site, 10000)
+    await site.remove(victims[0])
+    await wait_leaving(site, victims[1])
+    assert dropped(site) == {}
+
+
+async def test_who_is_bound_only_by_the_time_when_the_nomination_is_written_leaves_all_the_same(site: Site) -> None:
+    low = await submit(site, "low", 5000, 1)
+    assert await site.choose(low) == "n1"
+    await begin_to_nominate(site, 8000)
+    assert await site.bind(low) == ""
+    await wait_leaving(site, low)
+    assert dropped(site) == {}
+
+
+async def test_nobody_leaves_who_need_not_by_the_time_when_the_nomination_is_written(site: Site) -> None:
+    victim, other = await run(site, "low", 5000, 1), await run(site, "other", 1000, 2)
+    await begin_to_nominate(site, 5000)
     await site.client.delete(PODS, other.name, namespace=other.namespace)
     await wait_leaving(site, other)
     await leaves_nobody(site, victim)

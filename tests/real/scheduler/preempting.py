@@ -71,7 +71,7 @@ class World(Site):
         await asyncio.to_thread(self.plane.start_scheduler, configuration)
 
     def _make_judge(self, state: SchedulerState) -> Judge:
-        return Judge(state, self.book, lambda: self.process.parts.preemption.evictor.evicted)
+        return Judge(state, self.book, self.list_evicted)
 
     def hold(self, write: Write, *, is_after: bool) -> Hold:
         """Let the scheduler stop before or after a write, for good."""

@@ -1,7 +1,7 @@
 """Finding node and victims for a refused pod, in time slices; or why nobody is evicted for it."""
 
 import asyncio
-from collections.abc import Collection, Generator, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 
@@ -148,14 +148,18 @@ class PlanFinder:
         return plan if still_holds(state.pod_scheduler, preemptor, plan) else DropCause.CHANGED
 
     def is_still_needed(self, attempt: PreemptionAttempt, plan: PreemptionPlan) -> bool:
-        """Tell whether a pod still fits by the plan that was found for it, and not without each of its victims.
+        """Tell whether a pod still fits by the plan that was found for it, and not if any of its victims stayed.
 
-        Of those that were to leave anyway some may be gone by now.
+        Of those whom it names some may be gone by now, and some may only now be bound.
         """
-        find = self.state.cluster.ledger.find
-        staying = tuple(one for one in plan.leaving if find(one.uid) is not None)
-        plan = self._count_on_newly_leaving(attempt, replace(plan, leaving=staying))
-        return still_holds(self.state.pod_scheduler, Preemptor(attempt.demands, attempt.priority), plan)
+        current = replace(plan, victims=self._find_current(plan.victims), leaving=self._find_current(plan.leaving))
+        preemptor = Preemptor(attempt.demands, attempt.priority)
+        return still_holds(self.state.pod_scheduler, preemptor, self._count_on_newly_leaving(attempt, current))
+
+    def _find_current(self, some: Iterable[PotentialVictim]) -> tuple[PotentialVictim, ...]:
+        """Return those that hold cards yet, with what they hold now."""
+        found = ((one, self.state.cluster.ledger.find(one.uid)) for one in some)
+        return tuple(replace(one, reservation=held) for one, held in found if held is not None)
 
     def _count_on_newly_leaving(self, attempt: PreemptionAttempt, plan: PreemptionPlan) -> PreemptionPlan:
         newly = self.find_newly_leaving(attempt.demands, plan, self.find_leaving())
