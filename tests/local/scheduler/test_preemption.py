@@ -1063,6 +1063,26 @@ async def test_a_pod_that_does_not_end_for_minutes_is_not_waited_for(site: Site)
     await wait_leaving(site, low)
 
 
+async def test_a_pod_that_was_evicted_and_does_not_end_for_minutes_is_not_waited_for_by_others(site: Site) -> None:
+    await site.register("n2", card("n2"))
+    stays, low = await run(site, "stays", 8000, 1), await run(site, "low", 8000, 2, node="n2")
+    await make_room(site, await submit(site, "high", 8000, 10), "n1", "n2")
+    await wait_leaving(site, stays)
+    await site.clock.advance(120)
+    await make_room(site, await submit(site, "highest", 8000, 20), "n1", "n2")
+    await wait_leaving(site, low)
+
+
+async def test_who_fits_beside_a_nominated_pod_when_one_has_ended_that_does_not_for_minutes_gets_room_elsewhere(
+    site: Site,
+) -> None:
+    _, holder, second = await refuse_beside_nominated(site)
+    await leaves_nobody(site, holder)
+    await site.clock.advance(120)
+    await site.clock.run_until(lambda: is_nominated(site, second), step_s=1)
+    await wait_leaving(site, holder)
+
+
 async def test_a_pod_that_does_not_end_for_minutes_is_not_evicted_again(site: Site) -> None:
     stays = await run(site, "stays", 8000)
     await end_slowly(site, stays)
