@@ -9,6 +9,7 @@ that make room for no pod in particular but strand less.
 """
 
 import argparse
+import gc
 import json
 import sys
 import time
@@ -143,6 +144,12 @@ def use_up(state: ClusterState, cards: int) -> int:
     return come
 
 
+def settle() -> None:
+    """Do what the scheduler does when it has read the cluster: what it knows is not looked at for garbage again."""
+    gc.collect()
+    gc.freeze()
+
+
 def report(title: str, state: ClusterState, held: dict[str, Demands]) -> None:
     """Print what is found for pods of each size."""
     for cards in range(1, 9):
@@ -190,12 +197,14 @@ def main() -> None:
         listed = read_nodes(str(OPENB / "openb_node_list_gpu_node.csv.xz"))
         nodes = {node.name: node.gpus for node in listed if node.gpus}
         filled = fill(nodes, iter(make_arrivals(pods, 1000 * sum(nodes.values()), 42)), flags.fill)
+        settle()
         report_tidying("openb", *filled)
         report("openb", *filled)
     if "larger" in flags.clusters:
         chooser = Random(7)
         endless = (chooser.choice(pods) for _ in iter(int, 1))
         filled = fill({f"n{number}": 8 for number in range(flags.nodes)}, endless, flags.fill)
+        settle()
         report_tidying("larger", *filled)
         report("larger", *filled)
 
