@@ -978,11 +978,11 @@ async def test_who_is_needed_though_another_was_asked_to_leave_by_the_time_of_th
     await wait_leaving(site, victim)
 
 
-async def begin_to_nominate(site: Site, memory_mib: int) -> Pod:
+async def begin_to_nominate(site: Site, memory_mib: int, *nodes: str) -> Pod:
     """Let a pod be nominated, which the API server takes half a second to write."""
     high = await submit(site, "high", memory_mib, 10)
     site.fail("PATCH", f"/pods/{high.name}$", delay_s=0.5)
-    assert await site.choose(high) is None
+    assert await site.choose(high, *nodes) is None
     await poll(lambda: is_nominated(site, high))
     return high
 
@@ -1003,6 +1003,21 @@ async def test_who_is_bound_only_by_the_time_when_the_nomination_is_written_leav
     await begin_to_nominate(site, 8000)
     assert await site.bind(low) == ""
     await wait_leaving(site, low)
+    assert dropped(site) == {}
+
+
+async def test_who_has_found_room_by_the_time_when_the_nomination_is_written_is_not_planned_for_again(
+    site: Site,
+) -> None:
+    await site.register("n2", card("n2"))
+    low, other = await run(site, "low", 5000, 1), await run(site, "other", 1000, 2)
+    elsewhere = await run(site, "elsewhere", 8000, 20, node="n2")
+    high = await begin_to_nominate(site, 5000, "n1", "n2")
+    await site.client.delete(PODS, other.name, namespace=other.namespace)
+    await wait_leaving(site, other)
+    await site.remove(elsewhere)
+    assert await site.choose(high, "n1", "n2") == "n2"
+    await leaves_nobody(site, low)
     assert dropped(site) == {}
 
 

@@ -198,6 +198,7 @@ class PreemptionFlow:
         if pod is None or not await self.writer.write(pod, nomination, recheck):
             return DropCause.UNWRITTEN
         # The API server may have taken seconds.
+        recheck()
         if not self.finder.is_still_needed(attempt, plan):
             return DropCause.CHANGED
         count = len(plan.victims)
