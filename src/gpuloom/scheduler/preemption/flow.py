@@ -197,13 +197,31 @@ class PreemptionFlow:
         pod = self.state.shown.pods.get(nomination.uid)
         if pod is None or not await self.writer.write(pod, nomination, recheck):
             return DropCause.UNWRITTEN
-        # The API server may have taken seconds.
-        if not self.finder.is_still_needed(attempt, plan):
-            return DropCause.CHANGED
-        count = len(plan.victims)
-        leave = f"{count} pod{'s' if count != 1 else ''} of lower priority"
-        record(self.recorder, pod, "Normal", "PreemptionStarted", f"evicting {leave} from node {plan.node}")
-        for victim in plan.victims:
+        left = await self._find_left(attempt, plan, recheck)
+        if isinstance(left, DropCause):
+            return left
+        if count := len(left.victims):
+            leave = f"{count} pod{'s' if count != 1 else ''} of lower priority"
+            record(self.recorder, pod, "Normal", "PreemptionStarted", f"evicting {leave} from node {plan.node}")
+        return await self._evict_all(attempt, left, nomination, recheck)
+
+    async def _find_left(
+        self, attempt: PreemptionAttempt, plan: PreemptionPlan, recheck: Callable[[], None]
+    ) -> PreemptionPlan | DropCause:
+        """Find who of a plan has yet to leave: the API server may have taken seconds for the last write."""
+        left = await self.finder.find_left(attempt, plan)
+        recheck()
+        return left
+
+    async def _evict_all(
+        self, attempt: PreemptionAttempt, plan: PreemptionPlan, nomination: Nomination, recheck: Callable[[], None]
+    ) -> DropCause | None:
+        for number, victim in enumerate(plan.victims):
+            left = await self._find_left(attempt, plan, recheck) if number else plan
+            if isinstance(left, DropCause):
+                return left
+            if victim.uid not in {one.uid for one in left.victims}:
+                continue
             match await self.evictor.evict(victim, nomination, recheck, may_break=victim.uid in plan.breaking):
                 case EvictionOutcome.FORBIDDEN:
                     self.refused.note(victim.uid)
