@@ -615,12 +615,45 @@ async def test_who_need_not_leave_any_more_when_the_one_before_was_asked_stays(s
     await leaves_nobody(site, other)
 
 
+async def test_the_room_of_those_who_take_long_to_leave_is_kept_though_nobody_more_has_to(site: Site) -> None:
+    asked, _, leaver = await ask_beside_one_that_leaves(site)
+    for _ in range(45):
+        await site.clock.advance(1)
+        await let_answers_arrive()
+    await site.remove(asked)
+    await site.remove(leaver)
+    assert await site.choose(await submit(site, "equal", 3000, 10)) is None
+
+
 async def test_who_is_leaving_already_when_its_turn_comes_is_not_evicted(site: Site) -> None:
     asked, other = await begin_to_ask(site)
     await site.client.delete(PODS, other.name, namespace=other.namespace)
     await wait_leaving(site, asked)
     await leaves_nobody(site)
     assert not await has_event(site, "Preempted", other)
+
+
+async def leave_in_part(site: Site) -> Pod:
+    """Let one of two victims leave, and the other be refused; return the pod that needs both."""
+    asked, _ = await begin_to_ask(site)
+    site.fail("POST", "/eviction", status=403, times=1000)
+    await poll(lambda: dropped(site).get("failed", 0) > 0)
+    await site.remove(asked)
+    return await site.pod("high")
+
+
+async def test_what_one_has_left_is_kept_while_another_has_yet_to_be_asked_again(site: Site) -> None:
+    await leave_in_part(site)
+    assert await site.choose(await submit(site, "equal", 3000, 10)) is None
+
+
+async def test_what_one_has_left_is_given_to_others_when_another_stays_for_good(site: Site) -> None:
+    high = await leave_in_part(site)
+    for _ in range(180):
+        await site.clock.advance(1)
+    await let_answers_arrive()
+    await site.clock.run_until(lambda: not is_nominated(site, high))
+    assert await site.choose(await submit(site, "equal", 3000, 10)) == "n1"
 
 
 async def test_without_the_right_to_evict_the_pod_waits_and_its_nomination_ends(site: Site) -> None:

@@ -6,6 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 
+from msgspec.structs import replace
+
 from gpuloom.engine.hostfit.demand import read_host_demand
 from gpuloom.engine.hostfit.filters import refuse_host
 from gpuloom.engine.hostfit.usage import NodeUsage
@@ -122,7 +124,9 @@ class PreemptionFlow:
 
     def _nominate(self, attempt: PreemptionAttempt, plan: PreemptionPlan) -> Nomination | None:
         """Nominate a pod for the node of a plan; who waits there and is less important gives way."""
-        if not (plan.victims or self._find_below(plan.node, attempt.priority)):
+        own = self.state.nominations.find(attempt.uid)
+        has_room_kept = own is not None and own.node == plan.node
+        if not (plan.victims or has_room_kept or self._find_below(plan.node, attempt.priority)):
             # Those that leave anyway make room enough; the pod is woken when they are gone, if that is soon.
             self._drop(attempt, DropCause.LEAVING)
             return None
@@ -178,7 +182,20 @@ class PreemptionFlow:
         if cause is not None:
             # First, so that the Filter that follows the end of a nomination does not try again at once.
             self._drop(attempt, cause)
-            self._end(nomination, cause.value)
+            if cause in _WORTH_ANOTHER_TRY and not nomination.victims.isdisjoint(self.evictor.evicted):
+                self._keep_room(nomination)
+            else:
+                self._end(nomination, cause.value)
+
+    def _keep_room(self, nomination: Nomination) -> None:
+        """Keep the room of a pod for which some leave and nobody more is asked, until it is planned anew, or a while.
+
+        Who takes it meanwhile would make their leaving vain.
+        """
+        if self.state.nominations.find(nomination.uid) is nomination:
+            kept = replace(nomination, since=self.clocks.unix, is_asked=False)
+            self.state.nominations.put(kept)
+            self.observer.on_nominated(kept)
 
     def _make_recheck(self, nomination: Nomination) -> Callable[[], None]:
         """Make what raises StoppedError when nothing may be written for a nomination any more."""
