@@ -344,6 +344,7 @@ class PreemptionFlow:
 
 _WAITING = frozenset({DropCause.BUDGET, DropCause.YOUNG})
 _WORTH_ANOTHER_TRY = _WAITING | {
+    DropCause.NOT_SEEN,
     DropCause.LEAVING,
     DropCause.CHANGED,
     DropCause.FORBIDDEN,
