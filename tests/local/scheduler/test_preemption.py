@@ -1045,6 +1045,15 @@ async def test_who_is_needed_though_another_was_asked_to_leave_by_the_time_of_th
     await wait_leaving(site, victim)
 
 
+async def test_whose_end_the_watch_does_not_show_yet_is_counted_on_while_a_pod_waits(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    victim, _ = await plan_while_another_is_asked_to_leave(site, monkeypatch, 10000)
+    await site.clock.run_until(lambda: site.process.state.shown.is_terminating(victim.metadata.uid), step_s=0.05)
+    await leaves_nobody(site)
+    assert is_nominated(site, await site.pod("high"))
+
+
 async def begin_to_nominate(site: Site, memory_mib: int, *nodes: str) -> Pod:
     """Let a pod be nominated, which the API server takes half a second to write."""
     high = await submit(site, "high", memory_mib, 10)

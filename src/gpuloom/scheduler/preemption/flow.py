@@ -130,7 +130,9 @@ class PreemptionFlow:
             # Those that leave anyway make room enough; the pod is woken when they are gone, if that is soon.
             self._drop(attempt, DropCause.LEAVING)
             return None
-        victims = frozenset(victim.uid for victim in plan.victims)
+        # The watch may be late with those who were asked for others.
+        asked = (one for one in plan.leaving if not self.state.shown.is_terminating(one.uid))
+        victims = frozenset(one.uid for one in (*plan.victims, *asked))
         nomination = self._put(attempt.uid, plan.node, victims, attempt.refused_at)
         if nomination is None:
             self._drop(attempt, DropCause.NOT_SEEN)
