@@ -147,6 +147,18 @@ async def test_strictly_nobody_is_asked_whom_a_budget_has_come_to_protect_by_the
     await leaves_nobody(empty, waits)
 
 
+async def test_who_has_a_budget_is_asked_before_others_who_would_leave_in_vain_were_it_refused(site: Site) -> None:
+    free, guarded = await run(site, "free", 4000, 2), await run(site, "guarded", 4000, 1)
+    await run(site, "other", 8000, 3, node="n2")
+    await site.change_pod("guarded", {"metadata": {"labels": WEB}})
+    await protect(site, 1)
+    site.fail("POST", "/pods/guarded/eviction", status=429, times=100)
+    high = await submit(site, "high", 8000, 10)
+    await make_room(site, high, "n1", "n2")
+    await site.clock.run_until(lambda: site.process.parts.preemption.counts.victims > 0, step_s=0.05)
+    await leaves_nobody(site, free, guarded)
+
+
 async def test_a_budget_is_not_broken_because_the_api_server_has_too_much_to_do(site: Site) -> None:
     guarded = await run_labelled(site, "guarded", 1, "n1")
     await run(site, "other", 8000, 20, node="n2")

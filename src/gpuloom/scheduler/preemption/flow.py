@@ -235,7 +235,8 @@ class PreemptionFlow:
     async def _evict_all(
         self, attempt: PreemptionAttempt, plan: PreemptionPlan, nomination: Nomination, recheck: Callable[[], None]
     ) -> DropCause | None:
-        for number, victim in enumerate(plan.victims):
+        # Those first whose budgets may forbid it: others would have left in vain.
+        for number, victim in enumerate(sorted(plan.victims, key=lambda one: not one.budgets)):
             left = await self._find_left(attempt, plan, recheck) if number else plan
             if isinstance(left, DropCause):
                 return left
