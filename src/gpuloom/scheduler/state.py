@@ -91,6 +91,7 @@ class SchedulerState:
         self.binds.note_gone(uid, now)
         self.waiting.drop(uid)
         self.promised.forget(uid)
+        self.attempts.drop(uid)
         self.nominations.end(uid, "deleted")
         self.reopen(uid)
         self.release(uid)

@@ -20,9 +20,11 @@ from local.scheduler.test_preemption import (
     wait_leaving,
 )
 from local.scheduler.test_preemption_budgets import protect, run_labelled
+from msgspec.structs import replace as replace_struct
 
 from gpuloom.engine.planning.preemption.planner import PreemptionPlanner
 from gpuloom.kube import NODES, PODS
+from gpuloom.model.share import Share
 from gpuloom.scheduler.preemption.nominating import nominate
 from gpuloom.wire.objects import Pod
 
@@ -351,7 +353,39 @@ async def test_a_node_is_not_answered_where_a_victim_holds_something_else_by_the
     assert await ask(site, high, {"n1": [BYSTANDER]}) == {}
 
 
-@pytest.mark.parametrize(("memory_mib", "answered"), [(5000, set[str]()), (4000, {"n1"})])
+async def test_a_node_is_not_answered_that_others_have_filled_by_the_time_of_the_answer(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    low, high = await run(site, "low", 8000, 1), await submit(site, "high", 9000, 10)
+    held = site.process.state.cluster.ledger.find(low.metadata.uid)
+    assert held is not None
+    taken = replace_struct(
+        held, uid="urgent", priority=20, shares={"NVIDIA": ((Share(card("n1").id, "NVIDIA", 2000, 0),),)}
+    )
+    change_while_answering(monkeypatch, lambda: site.process.state.cluster.assume(taken))
+    assert await ask(site, high, {"n1": [BYSTANDER]}) == {}
+
+
+async def test_a_node_is_answered_also_where_a_pod_that_ended_is_gone_by_the_time_of_the_answer(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    low = await run(site, "low", 8000, 1)
+    change_while_answering(monkeypatch, lambda: site.process.state.release(low.metadata.uid))
+    high = await submit(site, "high", 8000, 10)
+    assert (await ask(site, high, {"n1": [low.metadata.uid]})).keys() == {"n1"}
+
+
+async def test_a_node_is_not_answered_where_a_victim_might_stay_as_another_is_gone_by_the_time_of_the_answer(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await run(site, "low", 5000, 1)
+    other = await run(site, "other", 5000, 20)
+    change_while_answering(monkeypatch, lambda: site.process.state.release(other.metadata.uid))
+    high = await submit(site, "high", 5000, 10)
+    assert await ask(site, high, {"n1": [BYSTANDER]}) == {}
+
+
+@pytest.mark.parametrize(("memory_mib", "answered"), [(5000, set[str]()), (4000, {"n1"}), (8000, {"n1"})])
 async def test_a_node_is_not_answered_where_another_pod_leaves_by_the_time_of_the_answer_and_a_victim_might_stay(
     site: Site, monkeypatch: pytest.MonkeyPatch, memory_mib: int, answered: set[str]
 ) -> None:

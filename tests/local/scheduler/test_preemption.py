@@ -385,7 +385,7 @@ async def test_a_call_that_claims_another_priority_than_the_pod_has_evicts_nobod
     claimed = replace_struct(claimed, spec=replace_struct(claimed.spec, priority=1000))
     assert await site.choose(claimed) is None
     await leaves_nobody(site, low)
-    assert dropped(site) == {"not_seen": 1}
+    assert dropped(site).keys() == {"not_seen"}
 
 
 async def test_a_call_that_asks_for_something_else_than_the_pod_evicts_nobody(site: Site) -> None:
@@ -393,7 +393,7 @@ async def test_a_call_that_asks_for_something_else_than_the_pod_evicts_nobody(si
     claimed, other = await submit(site, "claims", 1000, 10), await submit(site, "other", 8000, 10)
     assert await site.choose(replace_struct(claimed, spec=other.spec)) is None
     await leaves_nobody(site, low)
-    assert dropped(site) == {"not_seen": 1}
+    assert dropped(site).keys() == {"not_seen"}
 
 
 async def test_an_eviction_whose_answer_is_lost_is_asked_again_and_counts_once(site: Site) -> None:
@@ -457,11 +457,11 @@ async def test_who_was_asked_in_vain_and_leaves_later_has_not_been_preempted(sit
     assert not has_told_why(site, low)
 
 
-async def begin_to_ask(site: Site, **fault: Any) -> tuple[Pod, Pod]:
+async def begin_to_ask(site: Site, memory_mib: int = 8000, **fault: Any) -> tuple[Pod, Pod]:
     """Return two pods that are to leave for a third; the first is just being asked."""
-    lows = [await run(site, name, 4000, 1) for name in ("low", "low-too")]
+    lows = [await run(site, name, memory_mib // 2, 1) for name in ("low", "low-too")]
     site.fail("POST", "/eviction", delay_s=0.2, **fault)
-    await make_room(site, await submit(site, "high", 8000, 10))
+    await make_room(site, await submit(site, "high", memory_mib, 10))
     unanswered = site.process.parts.preemption.evictor.unanswered
     await poll(lambda: len(unanswered) == 1)
     asked, other = sorted(lows, key=lambda pod: pod.metadata.uid not in unanswered)
@@ -598,6 +598,73 @@ async def test_nobody_more_is_asked_to_leave_for_a_pod_that_is_gone(site: Site) 
     _, other = await begin_to_ask(site)
     await site.remove(await site.pod("high"))
     await leaves_nobody(site, other)
+
+
+async def ask_beside_one_that_leaves(site: Site) -> tuple[Pod, Pod, Pod]:
+    """Return two pods as begin_to_ask does, the second of which need not leave any more, and the one that does so."""
+    leaver = await run(site, "leaver", 4000, 2)
+    asked, other = await begin_to_ask(site, 6000)
+    await site.client.delete(PODS, leaver.name, namespace=leaver.namespace)
+    await wait_leaving(site, leaver)
+    await wait_leaving(site, asked)
+    return asked, other, leaver
+
+
+async def test_who_need_not_leave_any_more_when_the_one_before_was_asked_stays(site: Site) -> None:
+    _, other, _ = await ask_beside_one_that_leaves(site)
+    await leaves_nobody(site, other)
+
+
+async def test_the_room_of_those_who_take_long_to_leave_is_kept_though_nobody_more_has_to(site: Site) -> None:
+    asked, _, leaver = await ask_beside_one_that_leaves(site)
+    for _ in range(45):
+        await site.clock.advance(1)
+        await let_answers_arrive()
+    await site.remove(asked)
+    await site.remove(leaver)
+    assert await site.choose(await submit(site, "equal", 3000, 10)) is None
+
+
+async def test_who_is_leaving_already_when_its_turn_comes_is_not_evicted(site: Site) -> None:
+    asked, other = await begin_to_ask(site)
+    await site.client.delete(PODS, other.name, namespace=other.namespace)
+    await wait_leaving(site, asked)
+    await leaves_nobody(site)
+    assert not await has_event(site, "Preempted", other)
+
+
+async def leave_in_part(site: Site) -> Pod:
+    """Let one of two victims leave, and the other be refused; return the pod that needs both."""
+    asked, _ = await begin_to_ask(site)
+    site.fail("POST", "/eviction", status=403, times=1000)
+    await poll(lambda: dropped(site).get("failed", 0) > 0)
+    await site.remove(asked)
+    return await site.pod("high")
+
+
+async def test_what_one_has_left_is_kept_while_another_has_yet_to_be_asked_again(site: Site) -> None:
+    await leave_in_part(site)
+    assert await site.choose(await submit(site, "equal", 3000, 10)) is None
+
+
+async def test_what_one_has_left_is_given_to_others_when_another_stays_for_good(site: Site) -> None:
+    high = await leave_in_part(site)
+    for _ in range(180):
+        await site.clock.advance(1)
+    await let_answers_arrive()
+    await site.clock.run_until(lambda: not is_nominated(site, high))
+    assert await site.choose(await submit(site, "equal", 3000, 10)) == "n1"
+
+
+async def test_a_pod_that_the_watch_shows_late_gets_room_all_the_same(site: Site) -> None:
+    low = await run(site, "low", 8000, 1)
+    high = await submit(site, "high", 8000, 10)
+    pods = site.process.state.shown.pods
+    shown = pods.pop(high.metadata.uid)
+    assert await site.choose(high) is None
+    await site.clock.run_until(lambda: "not_seen" in dropped(site), step_s=0.05)
+    pods[high.metadata.uid] = shown
+    await site.clock.run_until(lambda: site.process.state.shown.is_terminating(low.metadata.uid), step_s=0.05)
 
 
 async def test_without_the_right_to_evict_the_pod_waits_and_its_nomination_ends(site: Site) -> None:
@@ -978,6 +1045,15 @@ async def test_who_is_needed_though_another_was_asked_to_leave_by_the_time_of_th
     await wait_leaving(site, victim)
 
 
+async def test_whose_end_the_watch_does_not_show_yet_is_counted_on_while_a_pod_waits(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    victim, _ = await plan_while_another_is_asked_to_leave(site, monkeypatch, 10000)
+    await site.clock.run_until(lambda: site.process.state.shown.is_terminating(victim.metadata.uid), step_s=0.05)
+    await leaves_nobody(site)
+    assert is_nominated(site, await site.pod("high"))
+
+
 async def begin_to_nominate(site: Site, memory_mib: int, *nodes: str) -> Pod:
     """Let a pod be nominated, which the API server takes half a second to write."""
     high = await submit(site, "high", memory_mib, 10)
@@ -1027,6 +1103,59 @@ async def test_nobody_leaves_who_need_not_by_the_time_when_the_nomination_is_wri
     await site.client.delete(PODS, other.name, namespace=other.namespace)
     await wait_leaving(site, other)
     await leaves_nobody(site, victim)
+
+
+async def test_nobody_leaves_when_another_node_has_room_by_the_time_when_the_nomination_is_written(site: Site) -> None:
+    await site.register("n2")
+    low, other = await run(site, "low", 8000, 1), await run(site, "other", 8000, 20, node="n2")
+    await begin_to_nominate(site, 8000, "n1", "n2")
+    await site.remove(other)
+    await poll(lambda: dropped(site) == {"room": 1})
+    await leaves_nobody(site, low)
+
+
+async def test_nobody_leaves_a_node_that_takes_no_new_pod_by_the_time_when_the_nomination_is_written(
+    site: Site,
+) -> None:
+    low = await run(site, "low", 8000, 1)
+    await begin_to_nominate(site, 8000)
+    await site.wait_for_node(await site.client.patch(NODES, "n1", {"spec": {"unschedulable": True}}))
+    await poll(lambda: dropped(site) == {"changed": 1})
+    await leaves_nobody(site, low)
+
+
+async def test_a_pod_that_has_its_room_by_the_time_when_its_nomination_is_written_stays_nominated_until_it_is_bound(
+    site: Site,
+) -> None:
+    await run(site, "low", 5000, 1)
+    other = await run(site, "other", 5000, 20)
+    high = await begin_to_nominate(site, 5000)
+    await site.remove(other)
+    assert await site.choose(high) == "n1"
+    await poll(lambda: NOMINATED in site.process.state.shown.pods[high.metadata.uid].annotations)
+    await let_answers_arrive()
+    assert is_nominated(site, high)
+
+
+async def test_the_room_that_is_free_by_the_time_when_the_nomination_is_written_is_kept(site: Site) -> None:
+    low, other = await run(site, "low", 5000, 1), await run(site, "other", 5000, 20)
+    high = await begin_to_nominate(site, 5000)
+    await site.remove(other)
+    await leaves_nobody(site, low)
+    assert is_nominated(site, high)
+
+
+async def test_a_pod_that_fits_beside_a_later_one_by_the_time_when_its_nomination_is_written_stays_nominated(
+    site: Site,
+) -> None:
+    lows = [await run(site, name, 4000, 1) for name in ("low", "low-too")]
+    high, highest = await begin_to_nominate(site, 5000), await submit(site, "highest", 5000, 20)
+    nomination = site.process.state.nominations.find(high.metadata.uid)
+    assert nomination is not None
+    other, victim = sorted(lows, key=lambda pod: pod.metadata.uid in nomination.victims)
+    nominate(site.process.state, highest.metadata.uid, "n1", site.clock.clocks.unix, frozenset({other.metadata.uid}))
+    await wait_leaving(site, victim)
+    assert dropped(site) == {}
 
 
 async def test_nobody_leaves_a_node_that_takes_no_new_pod_by_the_time_of_the_plan(

@@ -9,6 +9,7 @@ from local.scheduler.clock import poll
 from local.scheduler.site import Site, card
 from local.scheduler.test_preemption import (
     ON,
+    begin_to_nominate,
     change_while_planning,
     dropped,
     leaves_nobody,
@@ -128,6 +129,34 @@ async def test_strictly_nobody_is_asked_whom_a_budget_protects_that_came_by_the_
     assert await empty.choose(await submit(empty, "high", 8000, 10), "n1", "n2") is None
     await leaves_nobody(empty, low)
     assert not empty.has_happened(asked)
+
+
+async def test_strictly_nobody_is_asked_whom_a_budget_has_come_to_protect_by_the_time_when_the_nomination_is_written(
+    empty: Site,
+) -> None:
+    """The Eviction API asks no budget about pods that are pending."""
+    await start(empty, preemption_budgets="strict")
+    await run(empty, "other", 8000, 20, node="n2")
+    waits = await submit(empty, "waits", 8000, 1)
+    await empty.wait_for_pod(await empty.change_pod("waits", {"metadata": {"labels": WEB}}))
+    await protect(empty, 1)
+    assert await empty.choose(waits) == "n1"
+    await begin_to_nominate(empty, 8000, "n1", "n2")
+    empty.process.state.shown.budgets.allowed["default/web"] = 0
+    await poll(lambda: dropped(empty) == {"changed": 1})
+    await leaves_nobody(empty, waits)
+
+
+async def test_who_has_a_budget_is_asked_before_others_who_would_leave_in_vain_were_it_refused(site: Site) -> None:
+    free, guarded = await run(site, "free", 4000, 2), await run(site, "guarded", 4000, 1)
+    await run(site, "other", 8000, 3, node="n2")
+    await site.change_pod("guarded", {"metadata": {"labels": WEB}})
+    await protect(site, 1)
+    site.fail("POST", "/pods/guarded/eviction", status=429, times=100)
+    high = await submit(site, "high", 8000, 10)
+    await make_room(site, high, "n1", "n2")
+    await site.clock.run_until(lambda: site.process.parts.preemption.counts.victims > 0, step_s=0.05)
+    await leaves_nobody(site, free, guarded)
 
 
 async def test_a_budget_is_not_broken_because_the_api_server_has_too_much_to_do(site: Site) -> None:

@@ -122,6 +122,7 @@ class PodHandler:
     def _note_bound(self, uid: str) -> None:
         """Take that a pod waits no more, and needs no room."""
         self._state.waiting.drop(uid)
+        self._state.attempts.drop(uid)
         self._state.nominations.end(uid, "bound")
         self._state.promised.forget(uid)
 

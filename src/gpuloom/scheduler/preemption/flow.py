@@ -6,6 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
 
+from msgspec.structs import replace
+
 from gpuloom.engine.hostfit.demand import read_host_demand
 from gpuloom.engine.hostfit.filters import refuse_host
 from gpuloom.engine.hostfit.usage import NodeUsage
@@ -122,11 +124,15 @@ class PreemptionFlow:
 
     def _nominate(self, attempt: PreemptionAttempt, plan: PreemptionPlan) -> Nomination | None:
         """Nominate a pod for the node of a plan; who waits there and is less important gives way."""
-        if not (plan.victims or self._find_below(plan.node, attempt.priority)):
+        own = self.state.nominations.find(attempt.uid)
+        has_room_kept = own is not None and own.node == plan.node
+        if not (plan.victims or has_room_kept or self._find_below(plan.node, attempt.priority)):
             # Those that leave anyway make room enough; the pod is woken when they are gone, if that is soon.
             self._drop(attempt, DropCause.LEAVING)
             return None
-        victims = frozenset(victim.uid for victim in plan.victims)
+        # The watch may be late with those who were asked for others.
+        asked = (one for one in plan.leaving if not self.state.shown.is_terminating(one.uid))
+        victims = frozenset(one.uid for one in (*plan.victims, *asked))
         nomination = self._put(attempt.uid, plan.node, victims, attempt.refused_at)
         if nomination is None:
             self._drop(attempt, DropCause.NOT_SEEN)
@@ -178,7 +184,20 @@ class PreemptionFlow:
         if cause is not None:
             # First, so that the Filter that follows the end of a nomination does not try again at once.
             self._drop(attempt, cause)
-            self._end(nomination, cause.value)
+            if cause in _WORTH_ANOTHER_TRY and not nomination.victims.isdisjoint(self.evictor.evicted):
+                self._keep_room(nomination)
+            else:
+                self._end(nomination, cause.value)
+
+    def _keep_room(self, nomination: Nomination) -> None:
+        """Keep the room of a pod for which some leave and nobody more is asked, until it is planned anew, or a while.
+
+        Who takes it meanwhile would make their leaving vain.
+        """
+        if self.state.nominations.find(nomination.uid) is nomination:
+            kept = replace(nomination, since=self.clocks.unix, is_asked=False)
+            self.state.nominations.put(kept)
+            self.observer.on_nominated(kept)
 
     def _make_recheck(self, nomination: Nomination) -> Callable[[], None]:
         """Make what raises StoppedError when nothing may be written for a nomination any more."""
@@ -197,14 +216,32 @@ class PreemptionFlow:
         pod = self.state.shown.pods.get(nomination.uid)
         if pod is None or not await self.writer.write(pod, nomination, recheck):
             return DropCause.UNWRITTEN
-        # The API server may have taken seconds.
+        left = await self._find_left(attempt, plan, recheck)
+        if isinstance(left, DropCause):
+            return left
+        if count := len(left.victims):
+            leave = f"{count} pod{'s' if count != 1 else ''} of lower priority"
+            record(self.recorder, pod, "Normal", "PreemptionStarted", f"evicting {leave} from node {plan.node}")
+        return await self._evict_all(attempt, left, nomination, recheck)
+
+    async def _find_left(
+        self, attempt: PreemptionAttempt, plan: PreemptionPlan, recheck: Callable[[], None]
+    ) -> PreemptionPlan | DropCause:
+        """Find who of a plan has yet to leave: the API server may have taken seconds for the last write."""
+        left = await self.finder.find_left(attempt, plan)
         recheck()
-        if not self.finder.is_still_needed(attempt, plan):
-            return DropCause.CHANGED
-        count = len(plan.victims)
-        leave = f"{count} pod{'s' if count != 1 else ''} of lower priority"
-        record(self.recorder, pod, "Normal", "PreemptionStarted", f"evicting {leave} from node {plan.node}")
-        for victim in plan.victims:
+        return left
+
+    async def _evict_all(
+        self, attempt: PreemptionAttempt, plan: PreemptionPlan, nomination: Nomination, recheck: Callable[[], None]
+    ) -> DropCause | None:
+        # Those first whose budgets may forbid it: others would have left in vain.
+        for number, victim in enumerate(sorted(plan.victims, key=lambda one: not one.budgets)):
+            left = await self._find_left(attempt, plan, recheck) if number else plan
+            if isinstance(left, DropCause):
+                return left
+            if victim.uid not in {one.uid for one in left.victims}:
+                continue
             match await self.evictor.evict(victim, nomination, recheck, may_break=victim.uid in plan.breaking):
                 case EvictionOutcome.FORBIDDEN:
                     self.refused.note(victim.uid)
@@ -310,6 +347,7 @@ class PreemptionFlow:
 
 _WAITING = frozenset({DropCause.BUDGET, DropCause.YOUNG})
 _WORTH_ANOTHER_TRY = _WAITING | {
+    DropCause.NOT_SEEN,
     DropCause.LEAVING,
     DropCause.CHANGED,
     DropCause.FORBIDDEN,

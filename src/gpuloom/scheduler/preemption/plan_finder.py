@@ -12,7 +12,6 @@ from gpuloom.engine.planning.preemption.lowest_priorities import LowestPrioritie
 from gpuloom.engine.planning.preemption.planner import PreemptionPlanner
 from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim, is_too_young, split_by_budget
 from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor
-from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation
 from gpuloom.engine.steps import run_to_end
@@ -74,14 +73,10 @@ class PlanFinder:
 
     async def find(self, attempt: PreemptionAttempt) -> PreemptionPlan | DropCause:
         """Find who has to leave which node; what is returned holds as long as the caller does not await."""
-        pod = self.state.shown.pods.get(attempt.uid)
-        if (
-            not isinstance(pod, HostPod)
-            or not self._is_as_shown(attempt, pod)
-            or not self.state.shown.hosts.is_complete
-        ):
+        host_demand = self._read_host_demand(attempt)
+        if host_demand is None:
             return DropCause.NOT_SEEN
-        time_slice, host_demand = TimeSlice(SHORT_S), read_host_demand(pod, self.state.shown.hosts.ignored)
+        time_slice = TimeSlice(SHORT_S)
         if (beside := await time_slice.finish(self._find_room_beside(attempt, host_demand))) is not None:
             return beside
         closed = await self._find_closed(attempt, host_demand, time_slice)
@@ -91,10 +86,35 @@ class PlanFinder:
         plan = await self._plan(attempt, undecided, time_slice)
         if plan is None:
             return self._tell_why_none() if undecided.isdisjoint(attempt.names.all()) else DropCause.CHANGED
-        # In steps first: what does not change meanwhile is known when all is asked in one turn.
-        await time_slice.finish(self._find_room_beside(attempt, host_demand))
-        await time_slice.pause()
+        await self._look_beside(attempt, host_demand, time_slice)
+        if plan.node in self._find_kept(attempt) | self._find_undecided():
+            return DropCause.CHANGED
         return self._confirm(attempt, plan, host_demand, closed)
+
+    async def find_left(self, attempt: PreemptionAttempt, plan: PreemptionPlan) -> PreemptionPlan | DropCause:
+        """Find whom of a plan a pod that was nominated for it still needs to leave, or why it is not to go on.
+
+        Some may have left meanwhile, some may only now be bound. Nobody is left where the node takes the pod.
+        """
+        host_demand, time_slice = self._read_host_demand(attempt), TimeSlice(SHORT_S)
+        if host_demand is None:
+            return DropCause.NOT_SEEN
+        closed = await self._find_closed(attempt, host_demand, time_slice)
+        await self._look_beside(attempt, host_demand, time_slice)
+        if plan.node not in self.state.shown.nodes:
+            return DropCause.CHANGED
+        if self.state.decider.takes(attempt.demands, plan.node, attempt.priority):
+            return replace(plan, victims=())
+        if closed is None:
+            return DropCause.ROOM
+        return self._confirm(attempt, self._bring_up_to_date(plan), host_demand, closed)
+
+    def _read_host_demand(self, attempt: PreemptionAttempt) -> HostDemand | None:
+        """Return what a pod that waits asks for beside cards; None where that is not known."""
+        pod, hosts = self.state.shown.pods.get(attempt.uid), self.state.shown.hosts
+        if not isinstance(pod, HostPod) or not self._is_as_shown(attempt, pod) or not hosts.is_complete:
+            return None
+        return read_host_demand(pod, hosts.ignored)
 
     def _is_as_shown(self, attempt: PreemptionAttempt, pod: HostPod) -> bool:
         """Whether the API server shows the pod as the call did, and it has no room: nobody leaves for a call alone."""
@@ -128,15 +148,13 @@ class PlanFinder:
     ) -> PreemptionPlan | DropCause:
         """Ask again, in one turn of the loop: planning took a while, and meanwhile a node may have got room."""
         state, preemptor = self.state, Preemptor(attempt.demands, attempt.priority)
-        kept = self._find_kept(attempt) | self._find_undecided()
-        is_open = plan.node in state.shown.nodes and plan.node not in kept
+        is_known = plan.node in state.shown.nodes
         leaving = self.find_leaving()
         may_leave = all(self.look_up(one.reservation) == one and one.uid not in leaving for one in plan.victims)
         breaking, _ = split_by_budget(plan.victims, state.shown.budgets.allowed)
         may_leave = may_leave and {one.uid for one in breaking} <= plan.breaking
-        if not (is_open and may_leave and {one.uid for one in plan.leaving} <= leaving):
+        if not (is_known and may_leave and {one.uid for one in plan.leaving} <= leaving):
             return DropCause.CHANGED
-        plan = self._count_on_newly_leaving(attempt, plan)
         if refuse_host(state.shown.nodes[plan.node], state.shown.hosts.on(plan.node), host_demand):
             return DropCause.CHANGED
         if (beside := run_to_end(self._find_room_beside(attempt, host_demand))) is not None:
@@ -145,35 +163,31 @@ class PlanFinder:
         taking = run_to_end(state.pod_scheduler.find_taking(attempt.demands))
         if any(self._takes(name, host_demand, offered) for name in taking - closed):
             return DropCause.ROOM
-        return plan if still_holds(state.pod_scheduler, preemptor, plan) else DropCause.CHANGED
+        return plan if self.is_needed(preemptor, plan) else DropCause.CHANGED
 
-    def is_still_needed(self, attempt: PreemptionAttempt, plan: PreemptionPlan) -> bool:
-        """Tell whether a pod still fits by the plan that was found for it, and not if any of its victims stayed.
-
-        Of those whom it names some may be gone by now, and some may only now be bound.
-        """
-        current = replace(plan, victims=self._find_current(plan.victims), leaving=self._find_current(plan.leaving))
-        preemptor = Preemptor(attempt.demands, attempt.priority)
-        return still_holds(self.state.pod_scheduler, preemptor, self._count_on_newly_leaving(attempt, current))
+    def _bring_up_to_date(self, plan: PreemptionPlan) -> PreemptionPlan:
+        """Return a plan with what those of it hold now who are not gone; its victims that leave are counted on."""
+        leaving, victims = self.find_leaving(), self._find_current(plan.victims)
+        newly = tuple(one for one in victims if one.uid in leaving)
+        staying = tuple(one for one in victims if one.uid not in leaving)
+        return replace(plan, victims=staying, leaving=(*self._find_current(plan.leaving), *newly))
 
     def _find_current(self, some: Iterable[PotentialVictim]) -> tuple[PotentialVictim, ...]:
         """Return those that hold cards yet, with what they hold now."""
         found = ((one, self.state.cluster.ledger.find(one.uid)) for one in some)
         return tuple(replace(one, reservation=held) for one, held in found if held is not None)
 
-    def _count_on_newly_leaving(self, attempt: PreemptionAttempt, plan: PreemptionPlan) -> PreemptionPlan:
-        newly = self.find_newly_leaving(attempt.demands, plan, self.find_leaving())
-        return replace(plan, leaving=(*plan.leaving, *map(self.look_up, newly)), seen=None) if newly else plan
+    def is_needed(self, preemptor: Preemptor, plan: PreemptionPlan) -> bool:
+        """Tell whether a pod fits by a plan, and would not if any of its victims stayed.
 
-    def find_newly_leaving(self, demands: Demands, plan: PreemptionPlan, leaving: frozenset[str]) -> list[Reservation]:
-        """Return what those hold, of use to a pod, who leave only since a plan was made: no node's cards show it.
-
-        leaving  UIDs of all who leave by now
+        Of those who leave anyway some may be gone by now, and some leave only since: no node's cards show it.
         """
-        known = {one.uid for one in plan.leaving}
-        freeing = self.state.pod_scheduler.find_freeing(demands, leaving)
+        leaving, known = self.find_leaving(), {one.uid for one in plan.leaving}
+        freeing = self.state.pod_scheduler.find_freeing(preemptor.demands, leaving)
         there = {one.uid: one for one in (*self.state.cluster.ledger.on_node(plan.node), *freeing)}
-        return [one for uid, one in there.items() if uid in leaving and uid not in known]
+        newly = [self.look_up(one) for uid, one in there.items() if uid in leaving and uid not in known]
+        current = replace(plan, leaving=(*self._find_current(plan.leaving), *newly), seen=None if newly else plan.seen)
+        return still_holds(self.state.pod_scheduler, preemptor, current)
 
     def look_up(self, held: Reservation) -> PotentialVictim:
         """Return what is known of a pod that holds cards."""
@@ -268,6 +282,11 @@ class PlanFinder:
     def _find_gone_or_leaving(self, uids: frozenset[str]) -> frozenset[str]:
         leaving = self.find_leaving()
         return frozenset(uid for uid in uids if uid in leaving or self.state.cluster.ledger.find(uid) is None)
+
+    async def _look_beside(self, attempt: PreemptionAttempt, host_demand: HostDemand, time_slice: TimeSlice) -> None:
+        """Look in steps: what does not change meanwhile is known when all is asked in one turn."""
+        await time_slice.finish(self._find_room_beside(attempt, host_demand))
+        await time_slice.pause()
 
     def _takes(self, name: str, host_demand: HostDemand, offered: frozenset[str]) -> bool:
         """Tell whether a node would take the pod, cards apart."""

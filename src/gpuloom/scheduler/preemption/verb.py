@@ -4,13 +4,12 @@ It knows nothing of cards, so it would evict where they never fit. It is told on
 fit when its victims have left; who must leave for the cards as well is added, where room may be made at all.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from gpuloom.engine.planning.preemption.planner import PreemptionPlanner
 from gpuloom.engine.planning.preemption.potential_victim import PotentialVictim
 from gpuloom.engine.planning.preemption.victims import PreemptionPlan, Preemptor
-from gpuloom.engine.request.demand import Demands
 from gpuloom.engine.scoring.weights import PolicyError
 from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.scheduler.preemption.attempts import PreemptionAttempts
@@ -59,10 +58,10 @@ class PreemptVerb:
             self.finder.strict,
             self.finder.find_leaving(),
         )
-        plans = await TimeSlice().finish(planner.plan_beside(Preemptor(demands, pod.priority), going))
+        preemptor, time_slice = Preemptor(demands, pod.priority), TimeSlice()
+        plans = await time_slice.finish(planner.plan_beside(preemptor, going))
+        current = await time_slice.finish(self._find_current(preemptor, plans))
         self._check()
-        leaving = self.finder.find_leaving()
-        current = [plan for plan in plans if self._is_current(demands, plan, leaving)]
         return self._answer(pod, args.victims, current)
 
     def _answer(
@@ -105,12 +104,17 @@ class PreemptVerb:
         may_add = self.attempts.is_on and self.budgets.is_listed
         return replace(one, may_leave=one.may_leave and has_started and may_add)
 
-    def _is_current(self, demands: Demands, plan: PreemptionPlan, leaving: frozenset[str]) -> bool:
-        """Whether all victims hold what they held when the plan was made, and none may stay since as others leave."""
-        ledger = self.state.cluster.ledger
-        if not all(ledger.find(one.uid) is one.reservation for one in plan.victims):
-            return False
-        return not plan.victims or not self.finder.find_newly_leaving(demands, plan, leaving)
+    def _find_current(
+        self, preemptor: Preemptor, plans: Iterable[PreemptionPlan]
+    ) -> Generator[None, None, list[PreemptionPlan]]:
+        """Return those plans by which the pod still fits and needs all victims, in steps: making them took a while."""
+        current: list[PreemptionPlan] = []
+        for plan in plans:
+            yield
+            leaving = self.finder.find_leaving()
+            if leaving.isdisjoint(one.uid for one in plan.victims) and self.finder.is_needed(preemptor, plan):
+                current.append(plan)
+        return current
 
     def _is_known(self, node: str) -> bool:
         return node in self.state.shown.nodes and self.state.cluster.has(node)
