@@ -3,7 +3,9 @@
 import pytest
 from local.asking.conftest import Stage, settle
 
-from gpuloom.kube.resources import DISRUPTION_BUDGETS, PODS
+from gpuloom.cli.asking.namespaces import NAMESPACES
+from gpuloom.kube.resources import DISRUPTION_BUDGETS, PODS, RESOURCE_QUOTAS
+from gpuloom.local.apiserver import InjectedFault
 from gpuloom.local.manifests import pod_manifest
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -12,6 +14,15 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 async def test_a_pod_that_fits_needs_no_moves(stage: Stage) -> None:
     said = await stage.gpuloom("defrag", "--for", "l4=4")
     assert (said.code, said.out) == (0, "4 whole cards l4: fits on node node-b without any move\n")
+
+
+async def test_the_quota_of_the_namespace_that_is_given_limits_the_pod(stage: Stage) -> None:
+    quota = {"metadata": {"name": "q"}, "spec": {"hard": {"limits.nvidia.com/gpumem": "1000"}}}
+    await stage.cluster.client.create(NAMESPACES, {"metadata": {"name": "small"}})
+    await stage.cluster.client.create(RESOURCE_QUOTAS, quota, namespace="small")
+    said = await stage.gpuloom("defrag", "--for", "l4=4", "--namespace", "small")
+    await stage.cluster.client.delete(RESOURCE_QUOTAS, "q", namespace="small")
+    assert (said.code, said.out.startswith("4 whole cards l4: fits on")) == (1, False), said.out
 
 
 async def test_pods_that_nothing_makes_anew_stay_unless_forced(stage: Stage) -> None:
@@ -62,6 +73,13 @@ async def test_a_budget_that_lets_none_go_is_named(stage: Stage) -> None:
     assert "budget default/all lets none go now)" in said.out
 
 
+async def test_who_may_not_read_budgets_is_told_the_plan_without_them(stage: Stage) -> None:
+    stage.cluster.server.faults.add(InjectedFault(method="GET", path="/poddisruptionbudgets", status=403))
+    said = await stage.gpuloom("defrag", "--for", "t4=2", "--force")
+    assert said.err.startswith("gpuloom: whether budgets forbid the moves cannot be told: list PodDisruptionBudget")
+    assert (said.code, said.out.splitlines()[0]) == (0, "2 whole cards t4: 1 move would make room on node node-a")
+
+
 async def test_a_pod_moves_only_where_its_selector_allows(stage: Stage) -> None:
     bound = pod_manifest("tied", memory_mib=2000, cores=10)
     bound["spec"]["nodeSelector"] = {"kubernetes.io/hostname": "node-a"}
@@ -73,6 +91,22 @@ async def test_a_pod_moves_only_where_its_selector_allows(stage: Stage) -> None:
     said = await stage.gpuloom("defrag", "--for", "t4=2", "--force")
     await stage.cluster.client.delete(PODS, "tied", namespace="default", grace_period_s=0)
     assert said.code == 1
+
+
+async def test_a_pod_moves_only_where_others_leave_it_its_share_of_the_host(stage: Stage) -> None:
+    """A node has 64 cores."""
+    greedy = {"name": "c", "image": "i", "resources": {"requests": {"cpu": "63500m"}}}
+    spec = {"nodeName": "node-b", "containers": [greedy]}
+    await stage.cluster.client.create(PODS, {"metadata": {"name": "greedy"}, "spec": spec}, namespace="default")
+    busy = pod_manifest("busy", memory_mib=2000, cores=10, owner="busy")
+    busy["spec"]["containers"][0]["resources"]["requests"] = {"cpu": "1"}
+    await stage.cluster.submit(busy)
+    await settle(stage.cluster, "runs", "greedy", "busy")
+    said = await stage.gpuloom("defrag", "--for", "t4=2", "--force")
+    node = (await stage.cluster.client.get(PODS, "busy", namespace="default")).spec.node_name
+    for name in ("greedy", "busy"):
+        await stage.cluster.client.delete(PODS, name, namespace="default", grace_period_s=0)
+    assert (said.code, node) == (1, "node-a")
 
 
 @pytest.mark.parametrize(

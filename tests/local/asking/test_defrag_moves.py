@@ -130,11 +130,16 @@ async def test_no_move_is_planned_to_where_room_is_made_for_another(stage: Stage
     )
 
 
-async def test_without_a_pod_the_moves_are_made_that_strand_less(stage: Stage) -> None:
+async def strand(stage: Stage) -> None:
+    """Let moves to the second node strand less: somebody is on each of its cards."""
     beside = [f"beside-{number}" for number in range(4)]
     for name in beside:
         await stage.cluster.submit(pod_manifest(name, memory_mib=6000, cores=25, node_selector=ON_NODE_B))
     await settle(stage.cluster, *NAMES, *beside)
+
+
+async def test_without_a_pod_the_moves_are_made_that_strand_less(stage: Stage) -> None:
+    await strand(stage)
     told = (await stage.gpuloom("defrag", "-o", "json")).json()
     moves = [move for step in told["steps"] for move in step["moves"]]
     assert {(move["node"], move["target"]) for move in moves} == {("node-a", "node-b")}
@@ -148,6 +153,28 @@ async def test_without_a_pod_the_moves_are_made_that_strand_less(stage: Stage) -
     assert said.out.count("runs again on node node-b") == len(moves)
     assert counts == [5] * len(moves)
     assert await closed_cards(stage) == ""
+
+
+async def test_without_a_pod_the_cards_that_pods_leave_are_closed_meanwhile(stage: Stage) -> None:
+    await strand(stage)
+    count = len(await nodes_of_pods(stage))
+    process = await start_gpuloom("defrag", "--execute", "--yes", kubeconfig=str(stage.cluster.kubeconfig))
+    await wait_until(stage.cluster.client, PODS, lambda found: len(found) < count, timeout_s=DEADLINE_S)
+    assert await closed_cards(stage)
+    process.send_signal(signal.SIGINT)
+    async with asyncio.timeout(DEADLINE_S):
+        await process.communicate()
+
+
+async def test_without_a_pod_nobody_waits_longer_than_told_for_one_that_does_not_run_again(stage: Stage) -> None:
+    await strand(stage)
+    said = await stage.gpuloom("defrag", "--execute", "--yes", "--timeout", "2s")
+    assert (said.code, " runs after 2 s" in said.err) == (1, True), said.err
+
+
+async def test_no_plan_has_more_moves_than_allowed(stage: Stage) -> None:
+    said = await stage.gpuloom("defrag", "--for", "t4=2", "--max-moves", "1")
+    assert (said.code, said.out.startswith("2 whole cards t4: found no moves that make room")) == (1, True), said.out
 
 
 async def test_no_further_pod_is_evicted_when_one_does_not_run_again(stage: Stage) -> None:

@@ -169,6 +169,28 @@ async def test_a_timeout_that_leaves_no_time_changes_nothing(stage: Stage, timeo
 
 
 async def test_a_pod_that_leaves_already_needs_no_force(stage: Stage) -> None:
-    await stage.cluster.client.delete(PODS, "one", namespace="default", grace_period_s=30)
+    assert (await stage.gpuloom("cordon", "node-a/1")).code == 0
+    await stage.cluster.submit(pod_manifest("alone", memory_mib=2000))
+    await settle(stage.cluster, "alone")
+    slow = {"metadata": {"finalizers": ["example.com/slow"]}}
+    await stage.cluster.client.patch(PODS, "alone", slow, namespace="default")
+    await stage.cluster.client.delete(PODS, "alone", namespace="default")
+    said = await stage.gpuloom("drain-card", CARD, "--yes", "--timeout", "2s")
+    assert "pod default/alone is not gone after 2 s" in said.err
+
+
+async def test_a_pod_that_is_over_is_left_alone(stage: Stage) -> None:
+    over = {"status": {"phase": "Succeeded"}}
+    await stage.cluster.client.patch(PODS, "one", over, namespace="default", subresource="status")
     said = await stage.gpuloom("drain-card", CARD, "--yes")
     assert (said.code, said.err) == (0, "")
+    assert await staying(stage) == {"one"}
+
+
+async def test_where_closing_is_not_answered_it_is_told_that_the_card_may_be_closed(stage: Stage) -> None:
+    stage.cluster.server.faults.add(InjectedFault(method="PATCH", path="/nodes/node-a$", lose_answer=True, times=1000))
+    stage.cluster.server.faults.add(InjectedFault(method="GET", path="/nodes/node-a$", cut=True, times=1000))
+    said = await stage.gpuloom("drain-card", CARD, "--yes")
+    assert said.code == 3
+    assert said.err.endswith("; the card may be cordoned (gpuloom uncordon opens it)\n")
+    assert await staying(stage) == set(NAMES)

@@ -14,7 +14,7 @@ from gpuloom.kube.cordons import NodeCard, write_cordon
 from gpuloom.scheduler.defragmentation.cluster import OWNED_PODS
 from gpuloom.scheduler.defragmentation.moving import MoveReport, Moving, make_moves
 from gpuloom.scheduler.settings import SchedulerSettings, SettingsError
-from gpuloom.wire.keys import NODE_CORDON, NODE_DEFRAG, NODE_DEFRAG_RENEWED, NODE_MOVING
+from gpuloom.wire.keys import NODE_CORDON, NODE_DEFRAG, NODE_DEFRAG_RENEWED, NODE_MOVING, WEIGHTS
 from gpuloom.wire.objects import Pod
 
 ON = replace(
@@ -37,15 +37,15 @@ async def start(site: Site, settings: SchedulerSettings) -> None:
         await site.register(name, card(name))
 
 
-async def run(site: Site, name: str, node: str, *offered: str, **request: Any) -> Pod:
-    """Let a pod get its card and run."""
+async def run(site: Site, name: str, node: str, *offered: str, phase: str = "Running", **request: Any) -> Pod:
+    """Let a pod get its card and run; ``phase``: what its kubelet tells of it."""
     asked: dict[str, Any] = {"memory_mib": SMALL, "owner": "set"} | request
     pod = await site.submit(name, **asked)
     assert await site.choose(pod, node, *offered) == node
     assert await site.bind(pod, node) == ""
     await site.wait_bound(pod)
     await site.unlock(node)
-    return await site.change_pod(name, {"status": {"phase": "Running"}}, subresource="status")
+    return await site.change_pod(name, {"status": {"phase": phase}}, subresource="status")
 
 
 async def wait_long(site: Site, name: str = "whole", **spec: Any) -> Pod:
@@ -205,7 +205,7 @@ async def test_who_is_stopped_during_moves_ends(site: Site, *, is_answered: bool
 
 
 async def test_switched_off_nobody_moves(empty: Site) -> None:
-    await start(empty, DEFAULTS)
+    await start(empty, replace(ON, defragmentation="off"))
     await run(empty, "a", "n1")
     await run(empty, "b", "n2")
     await wait_long(empty)
@@ -218,7 +218,65 @@ async def test_nobody_moves_for_a_pod_that_has_not_waited_long(site: Site) -> No
     assert await site.choose(await site.submit("whole", memory_mib=WHOLE), "n1", "n2") is None
     await site.clock.advance(100)
     await let_answers_arrive()
-    assert plans(site) == {}
+    assert (plans(site), len(site.process.state.shown.terminating)) == ({}, 0)
+
+
+async def wait_one_after_another(site: Site, priorities: dict[str, int]) -> None:
+    """Let pods that need a whole card be refused, each a second after the last one, and wait long."""
+    for name, priority in priorities.items():
+        await site.clock.advance(1)
+        pod = await site.submit(name, memory_mib=WHOLE, spec={"priority": priority})
+        assert await site.choose(pod, "n1", "n2") is None
+    await pass_minutes(site, 3)
+
+
+@pytest.mark.parametrize(
+    "priorities", [{"other": 4, "first": 5}, {"first": 5, "other": 5}], ids=["more important", "waits longer"]
+)
+async def test_the_most_important_pod_has_its_turn_first_and_of_equal_ones_the_one_that_waits_longest(
+    site: Site, priorities: dict[str, int]
+) -> None:
+    await run(site, "a", "n1", spec={"priority": 9})
+    await run(site, "b", "n2", spec={"priority": 9})
+    await wait_one_after_another(site, priorities)
+    told = (await site.wait_event("Moved", (await leaving(site)).name)).message
+    assert told.endswith(f"for pod {(await site.pod('first')).metadata.uid}")
+
+
+async def test_nobody_moves_for_a_pod_that_fits_by_now(site: Site) -> None:
+    """It was not told so: it may not be written, or was not offered the node."""
+    await run(site, "a", "n1")
+    site.fail("PATCH", "/pods/whole", status=503, times=1000)
+    assert await site.choose(await site.submit("whole", memory_mib=WHOLE), "n1") is None
+    await pass_minutes(site, 3)
+    await poll(lambda: bool(plans(site)))
+    assert plans(site) == {"fits": 1}
+
+
+async def test_no_more_pods_move_for_one_than_the_settings_allow(empty: Site) -> None:
+    await start(empty, replace(ON, defragmentation_most_moves=1))
+    await fill(empty)
+    await wait_long(empty)
+    await poll(lambda: bool(plans(empty)))
+    assert plans(empty) == {"none": 1}
+
+
+async def test_nobody_moves_off_a_node_that_does_not_take_the_pod_that_waits(site: Site) -> None:
+    await run(site, "a", "n1")
+    await run(site, "b", "n2")
+    await wait_long(site, nodeSelector={"disk": "fast"})
+    await poll(lambda: bool(plans(site)))
+    assert plans(site) == {"none": 1}
+
+
+async def test_a_pod_whose_weights_cannot_be_read_any_more_keeps_no_other_from_its_turn(site: Site) -> None:
+    await run(site, "a", "n1")
+    await run(site, "b", "n2")
+    for name in ("unread", "whole"):
+        assert await site.choose(await site.submit(name, memory_mib=WHOLE), "n1", "n2") is None
+    await site.wait_for_pod(await site.change_pod("unread", {"metadata": {"annotations": {WEIGHTS: "heavy"}}}))
+    await pass_minutes(site, 4)
+    await leaving(site)
 
 
 @pytest.mark.parametrize("owner", ["", "set"])

@@ -165,3 +165,19 @@ async def test_cards_of_a_killed_command_are_opened_by_a_scheduler_that_began_si
     assert await closed(empty, "n1") == (CARD, "")
     await empty.clock.run_until(lambda: NODE_DEFRAG not in empty.process.state.shown.nodes["n1"].annotations)
     assert await closed(empty, "n1") == ("", "")
+
+
+async def test_who_led_no_more_while_it_opened_cards_of_a_killed_command_opens_them_when_it_leads_again(
+    leader: Site,
+) -> None:
+    await leader.annotate("n1", {NODE_CORDON: CARD, NODE_DEFRAG: CARD, NODE_DEFRAG_RENEWED: "once"})
+    read = leader.fail("GET", "/nodes/n1$", delay_s=0.5)
+    while not leader.has_happened(read):
+        await pass_time(leader, 6)
+    await change_lease(leader, holderIdentity="there_1", leaseTransitions=1)
+    await poll(lambda: not leader.process.state.charge.is_ours)
+    await pass_time(leader, 60)
+    await change_lease(leader, holderIdentity="here_2", leaseTransitions=2)
+    await become_leader(leader)
+    await pass_time(leader, 66)
+    await poll(lambda: NODE_DEFRAG not in leader.process.state.shown.nodes["n1"].annotations)

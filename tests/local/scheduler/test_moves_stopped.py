@@ -229,6 +229,31 @@ async def test_who_has_come_since_the_plan_and_is_over_keeps_nobody_from_moving(
     await command.stop()
 
 
+async def test_who_has_come_to_another_card_since_the_plan_keeps_nobody_from_moving(site: Site) -> None:
+    command = Command(site.client, "GPU-other")
+    command.begin(await plan_and_let_one_come(site, command))
+    await leaving(site)
+    await command.stop()
+
+
+async def test_a_pod_that_was_made_anew_and_is_done_already_ran(site: Site, command: Command) -> None:
+    await command.move("a")
+    await site.remove(await leaving(site))
+    await run(site, "anew", "n2", phase="Succeeded")
+    await command.task
+    assert command.told[-1] == "pod default/a runs again on node n2"
+
+
+async def test_a_pod_of_another_owner_is_not_taken_for_the_one_made_anew(site: Site, command: Command) -> None:
+    await site.register("n3", card("n3"))
+    await command.move("a")
+    await site.remove(await leaving(site))
+    await run(site, "a-stranger", "n3", owner="another")
+    await run(site, "anew", "n2")
+    await command.task
+    assert command.told[-1] == "pod default/a runs again on node n2"
+
+
 async def test_who_was_suspended_leaves_alone_what_another_closed_since(site: Site, command: Command) -> None:
     await command.move("a", "b")
     left = await leaving(site)

@@ -10,6 +10,7 @@ from gpuloom.engine.state.ledger import Reservation, ReservationStatus
 from gpuloom.scheduler.defragmentation.cluster import MovingCluster, OwnedPod
 from gpuloom.scheduler.settings import SchedulerSettings
 from gpuloom.scheduler.state import SchedulerState
+from gpuloom.wire.keys import WEIGHTS
 
 HELD = Reservation("u", "default", "p", "n1", {}, (), ReservationStatus.CONFIRMED, 0.0)
 
@@ -39,3 +40,7 @@ def test_by_force_pods_move_that_nothing_makes_anew_but_none_that_come_back_to_t
 
 def test_a_pod_that_is_being_deleted_is_not_moved() -> None:
     assert not may_move("ReplicaSet", deletionTimestamp="2026-11-21T12:00:00Z")
+
+
+def test_a_pod_whose_weights_cannot_be_read_is_not_moved() -> None:
+    assert not may_move("ReplicaSet", annotations={WEIGHTS: "heavy"})
