@@ -86,10 +86,12 @@ class PlanFinder:
         plan = await self._plan(attempt, undecided, time_slice)
         if plan is None:
             return self._tell_why_none() if undecided.isdisjoint(attempt.names.all()) else DropCause.CHANGED
-        await self._look_beside(attempt, host_demand, time_slice)
+        # In steps first: what does not change meanwhile is known when all is asked in one turn.
+        await time_slice.finish(self._find_room_beside(attempt, host_demand))
+        await time_slice.pause()
         if plan.node in self._find_kept(attempt) | self._find_undecided():
             return DropCause.CHANGED
-        return self._confirm(attempt, plan, host_demand, closed)
+        return self._find_room(attempt, host_demand, closed) or self._confirm(attempt, plan, host_demand)
 
     async def find_left(self, attempt: PreemptionAttempt, plan: PreemptionPlan) -> PreemptionPlan | DropCause:
         """Find whom of a plan a pod that was nominated for it still needs to leave, or why it is not to go on.
@@ -100,14 +102,15 @@ class PlanFinder:
         if host_demand is None:
             return DropCause.NOT_SEEN
         closed = await self._find_closed(attempt, host_demand, time_slice)
-        await self._look_beside(attempt, host_demand, time_slice)
+        beside = await time_slice.finish(self._find_room_beside(attempt, host_demand))
+        await time_slice.pause()
         if plan.node not in self.state.shown.nodes:
             return DropCause.CHANGED
         if self.state.decider.takes(attempt.demands, plan.node, attempt.priority):
             return replace(plan, victims=())
         if closed is None:
             return DropCause.ROOM
-        return self._confirm(attempt, self._bring_up_to_date(plan), host_demand, closed)
+        return beside or self._confirm(attempt, self._bring_up_to_date(plan), host_demand)
 
     def _read_host_demand(self, attempt: PreemptionAttempt) -> HostDemand | None:
         """Return what a pod that waits asks for beside cards; None where that is not known."""
@@ -144,26 +147,33 @@ class PlanFinder:
             return await time_slice.finish(planner.plan(Preemptor(attempt.demands, attempt.priority), candidates))
 
     def _confirm(
-        self, attempt: PreemptionAttempt, plan: PreemptionPlan, host_demand: HostDemand, closed: frozenset[str]
+        self, attempt: PreemptionAttempt, plan: PreemptionPlan, host_demand: HostDemand
     ) -> PreemptionPlan | DropCause:
-        """Ask again, in one turn of the loop: planning took a while, and meanwhile a node may have got room."""
-        state, preemptor = self.state, Preemptor(attempt.demands, attempt.priority)
-        is_known = plan.node in state.shown.nodes
-        leaving = self.find_leaving()
+        """Ask again, in one turn of the loop, whether a pod still needs its node's victims: planning took a while."""
+        state, leaving = self.state, self.find_leaving()
         may_leave = all(self.look_up(one.reservation) == one and one.uid not in leaving for one in plan.victims)
         breaking, _ = split_by_budget(plan.victims, state.shown.budgets.allowed)
         may_leave = may_leave and {one.uid for one in breaking} <= plan.breaking
+        is_known = plan.node in state.shown.nodes
         if not (is_known and may_leave and {one.uid for one in plan.leaving} <= leaving):
             return DropCause.CHANGED
         if refuse_host(state.shown.nodes[plan.node], state.shown.hosts.on(plan.node), host_demand):
             return DropCause.CHANGED
+        is_needed = self.is_needed(Preemptor(attempt.demands, attempt.priority), plan)
+        return plan if is_needed else DropCause.CHANGED
+
+    def _find_room(
+        self, attempt: PreemptionAttempt, host_demand: HostDemand, closed: frozenset[str]
+    ) -> DropCause | None:
+        """Say why nobody leaves for a pod, in one turn of the loop: meanwhile a node may have got room.
+
+        closed  those that do not take it though their cards would do
+        """
         if (beside := run_to_end(self._find_room_beside(attempt, host_demand))) is not None:
             return beside
         offered = frozenset(attempt.names.all())
-        taking = run_to_end(state.pod_scheduler.find_taking(attempt.demands))
-        if any(self._takes(name, host_demand, offered) for name in taking - closed):
-            return DropCause.ROOM
-        return plan if self.is_needed(preemptor, plan) else DropCause.CHANGED
+        taking = run_to_end(self.state.pod_scheduler.find_taking(attempt.demands))
+        return DropCause.ROOM if any(self._takes(name, host_demand, offered) for name in taking - closed) else None
 
     def _bring_up_to_date(self, plan: PreemptionPlan) -> PreemptionPlan:
         """Return a plan with what those of it hold now who are not gone; its victims that leave are counted on."""
@@ -282,11 +292,6 @@ class PlanFinder:
     def _find_gone_or_leaving(self, uids: frozenset[str]) -> frozenset[str]:
         leaving = self.find_leaving()
         return frozenset(uid for uid in uids if uid in leaving or self.state.cluster.ledger.find(uid) is None)
-
-    async def _look_beside(self, attempt: PreemptionAttempt, host_demand: HostDemand, time_slice: TimeSlice) -> None:
-        """Look in steps: what does not change meanwhile is known when all is asked in one turn."""
-        await time_slice.finish(self._find_room_beside(attempt, host_demand))
-        await time_slice.pause()
 
     def _takes(self, name: str, host_demand: HostDemand, offered: frozenset[str]) -> bool:
         """Tell whether a node would take the pod, cards apart."""
