@@ -91,7 +91,8 @@ class PlanFinder:
         await time_slice.pause()
         if plan.node in self._find_kept(attempt) | self._find_undecided():
             return DropCause.CHANGED
-        return self._find_room(attempt, host_demand, closed) or self._confirm(attempt, plan, host_demand)
+        leaving = self.find_leaving()
+        return self._find_room(attempt, host_demand, closed) or self._confirm(attempt, plan, host_demand, leaving)
 
     async def find_left(self, attempt: PreemptionAttempt, plan: PreemptionPlan) -> PreemptionPlan | DropCause:
         """Find whom of a plan a pod that was nominated for it still needs to leave, or why it is not to go on.
@@ -110,7 +111,8 @@ class PlanFinder:
             return replace(plan, victims=())
         if closed is None:
             return DropCause.ROOM
-        return beside or self._confirm(attempt, self._bring_up_to_date(plan), host_demand)
+        leaving = self.find_leaving()
+        return beside or self._confirm(attempt, self._bring_up_to_date(plan, leaving), host_demand, leaving)
 
     def _read_host_demand(self, attempt: PreemptionAttempt) -> HostDemand | None:
         """Return what a pod that waits asks for beside cards; None where that is not known."""
@@ -147,10 +149,10 @@ class PlanFinder:
             return await time_slice.finish(planner.plan(Preemptor(attempt.demands, attempt.priority), candidates))
 
     def _confirm(
-        self, attempt: PreemptionAttempt, plan: PreemptionPlan, host_demand: HostDemand
+        self, attempt: PreemptionAttempt, plan: PreemptionPlan, host_demand: HostDemand, leaving: frozenset[str]
     ) -> PreemptionPlan | DropCause:
         """Ask again, in one turn of the loop, whether a pod still needs its node's victims: planning took a while."""
-        state, leaving = self.state, self.find_leaving()
+        state = self.state
         may_leave = all(self.look_up(one.reservation) == one and one.uid not in leaving for one in plan.victims)
         breaking, _ = split_by_budget(plan.victims, state.shown.budgets.allowed)
         may_leave = may_leave and {one.uid for one in breaking} <= plan.breaking
@@ -159,7 +161,7 @@ class PlanFinder:
             return DropCause.CHANGED
         if refuse_host(state.shown.nodes[plan.node], state.shown.hosts.on(plan.node), host_demand):
             return DropCause.CHANGED
-        is_needed = self.is_needed(Preemptor(attempt.demands, attempt.priority), plan)
+        is_needed = self.is_needed(Preemptor(attempt.demands, attempt.priority), plan, leaving)
         return plan if is_needed else DropCause.CHANGED
 
     def _find_room(
@@ -175,9 +177,9 @@ class PlanFinder:
         taking = run_to_end(self.state.pod_scheduler.find_taking(attempt.demands))
         return DropCause.ROOM if any(self._takes(name, host_demand, offered) for name in taking - closed) else None
 
-    def _bring_up_to_date(self, plan: PreemptionPlan) -> PreemptionPlan:
+    def _bring_up_to_date(self, plan: PreemptionPlan, leaving: frozenset[str]) -> PreemptionPlan:
         """Return a plan with what those of it hold now who are not gone; its victims that leave are counted on."""
-        leaving, victims = self.find_leaving(), self._find_current(plan.victims)
+        victims = self._find_current(plan.victims)
         newly = tuple(one for one in victims if one.uid in leaving)
         staying = tuple(one for one in victims if one.uid not in leaving)
         return replace(plan, victims=staying, leaving=(*self._find_current(plan.leaving), *newly))
@@ -187,12 +189,12 @@ class PlanFinder:
         found = ((one, self.state.cluster.ledger.find(one.uid)) for one in some)
         return tuple(replace(one, reservation=held) for one, held in found if held is not None)
 
-    def is_needed(self, preemptor: Preemptor, plan: PreemptionPlan) -> bool:
+    def is_needed(self, preemptor: Preemptor, plan: PreemptionPlan, leaving: frozenset[str]) -> bool:
         """Tell whether a pod fits by a plan, and would not if any of its victims stayed.
 
-        Of those who leave anyway some may be gone by now, and some leave only since: no node's cards show it.
+        leaving  UIDs of all who leave by now: some of the plan's may be gone, and who leaves since shows on no cards
         """
-        leaving, known = self.find_leaving(), {one.uid for one in plan.leaving}
+        known = {one.uid for one in plan.leaving}
         freeing = self.state.pod_scheduler.find_freeing(preemptor.demands, leaving)
         there = {one.uid: one for one in (*self.state.cluster.ledger.on_node(plan.node), *freeing)}
         newly = [self.look_up(one) for uid, one in there.items() if uid in leaving and uid not in known]

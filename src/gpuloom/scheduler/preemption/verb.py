@@ -60,9 +60,9 @@ class PreemptVerb:
         )
         preemptor, time_slice = Preemptor(demands, pod.priority), TimeSlice()
         plans = await time_slice.finish(planner.plan_beside(preemptor, going))
-        current = await time_slice.finish(self._find_current(preemptor, plans))
+        needed = await time_slice.finish(self._keep_needed(preemptor, plans))
         self._check()
-        return self._answer(pod, args.victims, current)
+        return self._answer(pod, args.victims, needed)
 
     def _answer(
         self, pod: Pod, victims: Mapping[str, NodeVictims], plans: Iterable[PreemptionPlan]
@@ -104,17 +104,18 @@ class PreemptVerb:
         may_add = self.attempts.is_on and self.budgets.is_listed
         return replace(one, may_leave=one.may_leave and has_started and may_add)
 
-    def _find_current(
+    def _keep_needed(
         self, preemptor: Preemptor, plans: Iterable[PreemptionPlan]
     ) -> Generator[None, None, list[PreemptionPlan]]:
         """Return those plans by which the pod still fits and needs all victims, in steps: making them took a while."""
-        current: list[PreemptionPlan] = []
+        needed: list[PreemptionPlan] = []
         for plan in plans:
             yield
             leaving = self.finder.find_leaving()
-            if leaving.isdisjoint(one.uid for one in plan.victims) and self.finder.is_needed(preemptor, plan):
-                current.append(plan)
-        return current
+            stay = leaving.isdisjoint(one.uid for one in plan.victims)
+            if stay and self.finder.is_needed(preemptor, plan, leaving):
+                needed.append(plan)
+        return needed
 
     def _is_known(self, node: str) -> bool:
         return node in self.state.shown.nodes and self.state.cluster.has(node)
