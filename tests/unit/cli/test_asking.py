@@ -31,8 +31,17 @@ def test_of_a_pod_for_which_room_is_being_made_the_list_says_so() -> None:
     waiting = PendingView(pod=pod, headline="fits on none of 3 nodes")
     (why,) = (column for column in PENDING.columns if column.heading == "WHY")
     assert why.text(waiting) == "fits on none of 3 nodes"
-    promised = replace(waiting, nomination=NominationView(pod=pod, node="node-c"))
+    promised = replace(waiting, nomination=NominationView(pod=pod, node="node-c", cards=("GPU-a",)))
     assert why.text(promised) == "room is being made for it on node-c; fits on none of 3 nodes"
+
+
+def test_of_a_pod_whose_room_a_more_important_one_has_the_list_does_not_say_that_it_is_made() -> None:
+    pod = PodName(namespace="default", name="urgent")
+    waiting = PendingView(
+        pod=pod, headline="fits on none of 3 nodes", nomination=NominationView(pod=pod, node="node-c")
+    )
+    (why,) = (column for column in PENDING.columns if column.heading == "WHY")
+    assert why.text(waiting) == "fits on none of 3 nodes"
 
 
 def test_parts_of_one_card_count_as_one_card() -> None:

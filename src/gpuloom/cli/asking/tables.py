@@ -118,7 +118,9 @@ def _waiting(pending: PendingView) -> str:
 
 
 def _why(pending: PendingView) -> str:
-    room = f"room is being made for it on {pending.nomination.node}; " if pending.nomination else ""
+    nomination = pending.nomination
+    # Without cards a more important pod has the room.
+    room = f"room is being made for it on {nomination.node}; " if nomination and nomination.cards else ""
     return room + pending.headline
 
 

@@ -54,6 +54,7 @@ class PreemptionFlow:
     finder: PlanFinder = field(init=False)
     writer: NominationWriter = field(init=False)
     _refused_at: dict[str, float] = field(default_factory=dict)
+    _attempts_of: dict[str, PreemptionAttempt] = field(default_factory=dict)
     _evicting_for: dict[str, Nomination] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -136,6 +137,8 @@ class PreemptionFlow:
         nomination = self._put(attempt.uid, plan.node, victims, attempt.refused_at)
         if nomination is None:
             self._drop(attempt, DropCause.NOT_SEEN)
+        else:
+            self._attempts_of[attempt.uid] = attempt
         return nomination
 
     def _put(self, uid: str, node: str, victims: frozenset[str], refused_at: float) -> Nomination | None:
@@ -146,7 +149,7 @@ class PreemptionFlow:
         self.observer.on_nominated(nomination)
         for other in self._find_below(node, nomination.priority):
             if not self.state.decider.would_fit(other):
-                self._end(other, "superseded")
+                self._lose_room(other, "superseded")
         self._refused_at[uid] = refused_at
         return nomination
 
@@ -184,10 +187,44 @@ class PreemptionFlow:
         if cause is not None:
             # First, so that the Filter that follows the end of a nomination does not try again at once.
             self._drop(attempt, cause)
-            if cause in _WORTH_ANOTHER_TRY and not nomination.victims.isdisjoint(self.evictor.evicted):
+            if cause in _WORTH_ANOTHER_TRY and self._has_anyone_left(nomination):
                 self._keep_room(nomination)
             else:
                 self._end(nomination, cause.value)
+
+    def _lose_room(self, nomination: Nomination, cause: str) -> None:
+        """Take that a pod's node has no room for it: nobody more is asked to leave, and the pod is planned for anew.
+
+        Where somebody has left for it, and those who have the room may yet go elsewhere, it waits behind them.
+        """
+        if self._waits_behind(nomination) and self._has_anyone_left(nomination):
+            if nomination.is_asked:
+                self._keep_room(nomination)
+                if (attempt := self._attempts_of.get(nomination.uid)) is not None:
+                    self._drop(attempt, DropCause.CHANGED)
+        else:
+            self._end(nomination, cause)
+
+    def _waits_behind(self, nomination: Nomination) -> bool:
+        """Tell whether more important pods go before a pod on its node, or hold cards there, and are not bound yet."""
+        node, pods = nomination.node, self.state.shown.pods
+        ahead = self.state.nominations.that_bind(nomination.uid, nomination.priority)
+        above = (one.uid for one in self.state.cluster.ledger.on_node(node) if one.priority > nomination.priority)
+        return any(one.node == node for one in ahead) or any(
+            uid in pods and not pods[uid].spec.node_name for uid in above
+        )
+
+    def _has_anyone_left(self, nomination: Nomination) -> bool:
+        """Tell whether one who was to leave for a pod is gone, or was asked to; an answer may be on its way."""
+        waiting = self._find_unasked(nomination) - self.evictor.unanswered.keys()
+        # Whom an earlier leader asked is not known.
+        return not nomination.victims or waiting != nomination.victims
+
+    def _find_unasked(self, nomination: Nomination) -> frozenset[str]:
+        """Return who is to leave for a pod, is on its node and was not asked yet."""
+        on_node = {held.uid for held in self.state.cluster.ledger.on_node(nomination.node)}
+        staying = (uid for uid in nomination.victims & on_node if not self.state.shown.is_terminating(uid))
+        return frozenset(uid for uid in staying if uid not in self.evictor.evicted)
 
     def _keep_room(self, nomination: Nomination) -> None:
         """Keep the room of a pod for which some leave and nobody more is asked, until it is planned anew, or a while.
@@ -266,6 +303,7 @@ class PreemptionFlow:
                 end = self.state.nominations.ended.popleft()
                 self.counts.ended[end.cause] += 1
                 refused_at = self._refused_at.pop(end.nomination.uid, None)
+                self._attempts_of.pop(end.nomination.uid, None)
                 if end.cause == "bound" and refused_at is not None:
                     self.counts.bound_s += self.clocks.monotonic() - refused_at
                 elif end.cause != "deleted":
@@ -283,7 +321,10 @@ class PreemptionFlow:
             await time_slice.finish(self.state.decider.bring_up_with(nomination))
             is_current = self.state.nominations.find(nomination.uid) is nomination
             if is_current and self.state.charge.is_ours and (cause := self._find_end(nomination)):
-                self._end(nomination, cause)
+                if cause == "no_room":
+                    self._lose_room(nomination, cause)
+                else:
+                    self._end(nomination, cause)
 
     def _find_end(self, nomination: Nomination) -> str:
         """Why a nomination is over, empty when it is not."""
@@ -317,8 +358,7 @@ class PreemptionFlow:
         """
         if nomination.uid in self._evicting_for or self.clocks.unix - nomination.since <= UNCLAIMED_S:
             return False
-        staying = {held.uid for held in self.state.cluster.ledger.on_node(nomination.node)} & nomination.victims
-        return any(not self.state.shown.is_terminating(uid) and uid not in self.evictor.evicted for uid in staying)
+        return bool(self._find_unasked(nomination))
 
     def _is_unclaimed(self, nomination: Nomination) -> bool:
         """Tell whether a pod's room has been free for a while, and no Filter of the pod has come since."""

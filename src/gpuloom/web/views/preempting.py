@@ -131,7 +131,8 @@ def _find_objection(source: Source, pod: Pod) -> str:
     held = source.state.cluster.ledger.find(pod.metadata.uid)
     if held is not None or pod.spec.node_name:
         return f"it has its node already, {held.node if held is not None else pod.spec.node_name}"
-    if (nominated := source.state.nominations.find(pod.metadata.uid)) is not None:
+    nominated = source.state.nominations.find(pod.metadata.uid)
+    if nominated is not None and nominated.is_asked:
         return f"room is being made for it on {nominated.node} already"
     if not source.state.settings.asks_for_cards(pod):
         return "it asks for no card: kube-scheduler places it alone"
