@@ -76,7 +76,8 @@ async def test_who_lost_its_room_has_it_again_when_the_other_is_deleted(site: Si
 async def test_who_lost_its_room_has_it_again_when_the_other_was_to_be_bound_and_is_deleted(site: Site) -> None:
     first, low = await let_one_leave(site)
     await site.remove(low)
-    assert await site.choose(high := await submit(site, "high", 8000, 10)) == "n1"
+    high = await submit(site, "high", 8000, 10)
+    assert await site.choose(high) == "n1"
     await leaves_nobody(site)
     await site.remove(high)
     await has_room_again(site, first)

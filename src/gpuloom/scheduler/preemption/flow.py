@@ -8,9 +8,6 @@ from math import inf
 
 from msgspec.structs import replace
 
-from gpuloom.engine.hostfit.demand import read_host_demand
-from gpuloom.engine.hostfit.filters import refuse_host
-from gpuloom.engine.hostfit.usage import NodeUsage
 from gpuloom.engine.planning.preemption.victims import PreemptionPlan
 from gpuloom.engine.state.nominations import Nomination
 from gpuloom.kube import EventRecorder, KubeClient
@@ -20,15 +17,15 @@ from gpuloom.scheduler.leadership.charge import StoppedError
 from gpuloom.scheduler.observer import NOBODY, ProcessObserver
 from gpuloom.scheduler.preemption.attempts import PreemptionAttempt, PreemptionAttempts
 from gpuloom.scheduler.preemption.counts import PreemptionCounts
+from gpuloom.scheduler.preemption.ends import NominationEnds
 from gpuloom.scheduler.preemption.evicting import EvictionOutcome, Evictor
-from gpuloom.scheduler.preemption.nominating import LIMIT_S, UNCLAIMED_S, nominate
+from gpuloom.scheduler.preemption.nominating import LIMIT_S, nominate
 from gpuloom.scheduler.preemption.plan_finder import DropCause, PlanFinder
 from gpuloom.scheduler.preemption.refused import REMEMBERED_S, RefusedEvictions
 from gpuloom.scheduler.preemption.writing import NominationWriter
 from gpuloom.scheduler.state import SchedulerState
 from gpuloom.scheduler.timeslice import SHORT_S, TimeSlice
 from gpuloom.scheduler.watch.budgets import BudgetHandler
-from gpuloom.wire.hostpods import HostPod
 
 PERIOD_S = 1.0
 """So often nominations are looked at that nobody has ended, and it is read ahead what the next plan needs."""
@@ -53,6 +50,7 @@ class PreemptionFlow:
     evictor: Evictor = field(init=False)
     finder: PlanFinder = field(init=False)
     writer: NominationWriter = field(init=False)
+    ends: NominationEnds = field(init=False)
     _refused_at: dict[str, float] = field(default_factory=dict)
     _attempts_of: dict[str, PreemptionAttempt] = field(default_factory=dict)
     _evicting_for: dict[str, Nomination] = field(default_factory=dict)
@@ -62,6 +60,7 @@ class PreemptionFlow:
         self.refused = RefusedEvictions(self.clocks.monotonic)
         self.writer = NominationWriter(self.client, self.state, self.clocks)
         self.evictor = Evictor(self.client, self.state.shown, self.recorder, self.clocks, self.counts)
+        self.ends = NominationEnds(self.state, self.evictor, self.clocks)
         self.finder = PlanFinder(
             self.state,
             self.refused,
@@ -187,7 +186,7 @@ class PreemptionFlow:
         if cause is not None:
             # First, so that the Filter that follows the end of a nomination does not try again at once.
             self._drop(attempt, cause)
-            if cause in _WORTH_ANOTHER_TRY and self._has_anyone_left(nomination):
+            if cause in _WORTH_ANOTHER_TRY and self.ends.has_anyone_left(nomination):
                 self._keep_room(nomination)
             else:
                 self._end(nomination, cause.value)
@@ -197,34 +196,13 @@ class PreemptionFlow:
 
         Where somebody has left for it, and those who have the room may yet go elsewhere, it waits behind them.
         """
-        if self._waits_behind(nomination) and self._has_anyone_left(nomination):
+        if self.ends.waits_behind(nomination) and self.ends.has_anyone_left(nomination):
             if nomination.is_asked:
                 self._keep_room(nomination)
                 if (attempt := self._attempts_of.get(nomination.uid)) is not None:
                     self._drop(attempt, DropCause.CHANGED)
         else:
             self._end(nomination, cause)
-
-    def _waits_behind(self, nomination: Nomination) -> bool:
-        """Tell whether more important pods go before a pod on its node, or hold cards there, and are not bound yet."""
-        node, pods = nomination.node, self.state.shown.pods
-        ahead = self.state.nominations.that_bind(nomination.uid, nomination.priority)
-        above = (one.uid for one in self.state.cluster.ledger.on_node(node) if one.priority > nomination.priority)
-        return any(one.node == node for one in ahead) or any(
-            uid in pods and not pods[uid].spec.node_name for uid in above
-        )
-
-    def _has_anyone_left(self, nomination: Nomination) -> bool:
-        """Tell whether one who was to leave for a pod is gone, or was asked to; an answer may be on its way."""
-        waiting = self._find_unasked(nomination) - self.evictor.unanswered.keys()
-        # Whom an earlier leader asked is not known.
-        return not nomination.victims or waiting != nomination.victims
-
-    def _find_unasked(self, nomination: Nomination) -> frozenset[str]:
-        """Return who is to leave for a pod, is on its node and was not asked yet."""
-        on_node = {held.uid for held in self.state.cluster.ledger.on_node(nomination.node)}
-        staying = (uid for uid in nomination.victims & on_node if not self.state.shown.is_terminating(uid))
-        return frozenset(uid for uid in staying if uid not in self.evictor.evicted)
 
     def _keep_room(self, nomination: Nomination) -> None:
         """Keep the room of a pod for which some leave and nobody more is asked, until it is planned anew, or a while.
@@ -319,70 +297,13 @@ class PreemptionFlow:
         for nomination in self.state.nominations:
             await time_slice.pause()
             await time_slice.finish(self.state.decider.bring_up_with(nomination))
-            is_current = self.state.nominations.find(nomination.uid) is nomination
-            if is_current and self.state.charge.is_ours and (cause := self._find_end(nomination)):
-                if cause == "no_room":
-                    self._lose_room(nomination, cause)
-                else:
-                    self._end(nomination, cause)
-
-    def _find_end(self, nomination: Nomination) -> str:
-        """Why a nomination is over, empty when it is not."""
-        state = self.state
-        if self.clocks.unix - nomination.since > LIMIT_S:
-            return "expired"
-        if state.cluster.ledger.find(nomination.uid) is not None:
-            # Its Filter has given it a node, and Bind is to come.
-            return ""
-        node, pod = state.shown.nodes.get(nomination.node), state.shown.pods.get(nomination.uid)
-        if node is None:
-            return "node"
-        if isinstance(pod, HostPod):
-            demand = read_host_demand(pod, state.shown.hosts.ignored)
-            if refuse_host(node, self._imagine_usage(nomination), demand):
-                return "node"
-        if not state.decider.would_fit(nomination):
-            return "no_room"
-        return self._find_neglect(nomination)
-
-    def _find_neglect(self, nomination: Nomination) -> str:
-        """Why a nomination waits for what nobody does any more, empty where somebody may."""
-        if self._is_unasked(nomination):
-            return "unasked"
-        return "unclaimed" if self._is_unclaimed(nomination) else ""
-
-    def _is_unasked(self, nomination: Nomination) -> bool:
-        """Tell whether somebody is to leave whom nobody asks any more.
-
-        Asking stops while the pod has room; kube-scheduler asks its own victims within seconds.
-        """
-        if nomination.uid in self._evicting_for or self.clocks.unix - nomination.since <= UNCLAIMED_S:
-            return False
-        return bool(self._find_unasked(nomination))
-
-    def _is_unclaimed(self, nomination: Nomination) -> bool:
-        """Tell whether a pod's room has been free for a while, and no Filter of the pod has come since."""
-        uid, now, since = nomination.uid, self.clocks.monotonic(), self.state.nominations.unclaimed_since
-        if self._has_own_room(nomination):
-            return now - since.setdefault(uid, now) > UNCLAIMED_S
-        since.pop(uid, None)
-        return False
-
-    def _has_own_room(self, nomination: Nomination) -> bool:
-        """Tell whether a pod's node takes it now, and all have left that are to leave it."""
-        if not nomination.victims.isdisjoint(self.state.shown.hosts.on(nomination.node).pods):
-            return False
-        return self.state.decider.takes(nomination.demands, nomination.node, nomination.priority)
-
-    def _imagine_usage(self, nomination: Nomination) -> NodeUsage:
-        """Return what pods take of a node beside cards once those have left that are to leave."""
-        usage = self.state.shown.hosts.on(nomination.node)
-        left = nomination.victims & usage.pods.keys()
-        if left:
-            usage = usage.copy()
-            for uid in left:
-                usage.drop(uid)
-        return usage
+            if self.state.nominations.find(nomination.uid) is not nomination or not self.state.charge.is_ours:
+                continue
+            cause = self.ends.find_end(nomination, is_evicting=nomination.uid in self._evicting_for)
+            if cause == "no_room":
+                self._lose_room(nomination, cause)
+            elif cause:
+                self._end(nomination, cause)
 
 
 _WAITING = frozenset({DropCause.BUDGET, DropCause.YOUNG})
