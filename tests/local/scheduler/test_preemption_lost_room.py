@@ -18,6 +18,9 @@ from local.scheduler.test_preemption import (
     wait_leaving,
 )
 
+from gpuloom.engine.steps import run_to_end
+from gpuloom.web.views.preempting import VictimFacts, find_prospect
+from gpuloom.web.views.source import Source
 from gpuloom.wire.objects import Pod
 
 
@@ -126,6 +129,17 @@ async def test_who_lost_room_for_which_nobody_was_asked_yet_waits_no_more(site: 
     await wait_leaving(site, low)
 
 
+async def test_who_lost_its_room_before_the_answer_of_those_who_leave_has_it_again(site: Site) -> None:
+    low = await run(site, "low", 8000, 1)
+    site.fail("POST", "/pods/low/eviction", delay_s=5)
+    await make_room(site, first := await submit(site, "first", 8000, 5))
+    await poll(lambda: len(site.process.parts.preemption.evictor.unanswered) == 1)
+    await make_room(site, high := await submit(site, "high", 8000, 10))
+    await site.remove(low)
+    await site.remove(high)
+    await has_room_again(site, first)
+
+
 async def test_who_lost_its_room_has_it_again_though_another_process_leads_by_then(site: Site) -> None:
     first, high = await take_over(site)
     await site.restart(ON)
@@ -138,6 +152,12 @@ async def test_explain_tells_that_the_room_went_to_a_more_important_pod(site: Si
     first, _ = await take_over(site)
     told = "the room that was made for it on n1 has gone to a more important pod that is not bound yet"
     assert told in explain(site, first)
+
+
+async def test_preempt_tells_that_the_room_is_made_for_others(site: Site) -> None:
+    first, _ = await take_over(site)
+    prospect = run_to_end(find_prospect(Source(site.process.parts), first, VictimFacts()))
+    assert prospect.why == "room is being made for others on all nodes that it is offered"
 
 
 async def test_others_may_be_asked_to_leave_though_pods_wait_behind_the_more_important(site: Site) -> None:

@@ -65,8 +65,7 @@ def _keep_room(state: SchedulerState, nomination: Nomination, now: int) -> None:
     kept = msgspec.structs.replace(nomination, since=now, victims=lower, is_asked=False)
     state.nominations.put(kept)
     if not state.decider.would_fit(kept):
-        # Perhaps a more important pod has it, and goes elsewhere yet.
-        state.nominations.put(msgspec.structs.replace(nomination, is_asked=False))
+        state.nominations.put(nomination)
 
 
 def take_written(state: SchedulerState, pods: Iterable[Pod], now: int) -> list[Nomination]:
