@@ -9,6 +9,7 @@ from local.scheduler.test_preemption import (
     NOMINATED,
     ON,
     WOKEN,
+    dropped,
     explain,
     is_nominated,
     leaves_nobody,
@@ -19,6 +20,7 @@ from local.scheduler.test_preemption import (
 )
 
 from gpuloom.engine.steps import run_to_end
+from gpuloom.scheduler.preemption.flow import PERIOD_S
 from gpuloom.web.views.preempting import VictimFacts, find_prospect
 from gpuloom.web.views.source import Source
 from gpuloom.wire.objects import Pod
@@ -94,6 +96,8 @@ async def test_who_waits_behind_another_is_not_forgotten_while_that_takes_minute
         await site.clock.advance(15)
         await let_answers_arrive()
         assert await site.choose(high, "n2") is None
+    # Planned for anew once, and then whenever it was refused.
+    assert dropped(site)["changed"] == 1
     await site.remove(high)
     assert await choose_lower(site) is None
 
@@ -116,7 +120,9 @@ async def test_who_lost_its_room_waits_no_more_once_the_other_is_bound_there(sit
     assert await site.choose(high) == "n1"
     assert await site.bind(high, "n1") == ""
     await site.wait_bound(high)
-    await site.clock.run_until(lambda: not is_nominated(site, first))
+    bound_s = site.clock.elapsed_s
+    await site.clock.run_until(lambda: not is_nominated(site, first), step_s=0.1)
+    assert site.clock.elapsed_s - bound_s <= PERIOD_S + 0.1
     await poll(lambda: NOMINATED not in site.process.state.shown.pods[first.metadata.uid].annotations)
 
 
@@ -143,6 +149,7 @@ async def test_who_lost_its_room_before_the_answer_of_those_who_leave_has_it_aga
 async def test_who_lost_its_room_has_it_again_though_another_process_leads_by_then(site: Site) -> None:
     first, high = await take_over(site)
     await site.restart(ON)
+    await leaves_nobody(site)
     assert await site.choose(first) is None
     await site.remove(high)
     await has_room_again(site, first)
