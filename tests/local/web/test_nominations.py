@@ -119,6 +119,17 @@ async def test_pages_of_node_and_pod_show_the_nomination(pages: Pages) -> None:
     assert "evicted to make room on n1 for default/high" in await pages.read("/pods/default/low")
 
 
+async def test_of_two_pods_for_one_room_it_is_made_for_the_more_important(pages: Pages) -> None:
+    site = pages.site
+    highest = await site.submit("highest", memory_mib=9000, spec={"priority": 20})
+    assert await site.choose(highest) is None
+    await site.clock.run_until(lambda: len(site.process.state.nominations) == 2, step_s=0.05)
+    pending = {item["pod"]["name"]: item["nomination"] for item in (await pages.see("/pending"))["items"]}
+    assert "cards" in pending["highest"]
+    assert "cards" not in pending["high"]
+    assert (await pages.read("/pending")).count("Room is being made for it on node") == 1
+
+
 async def test_each_cell_of_a_nomination_says_on_a_phone_what_it_is(pages: Pages) -> None:
     page = await pages.read("/nodes/n1")
     table = page.partition("<caption>Room is being made</caption>")[2].partition("</table>")[0]

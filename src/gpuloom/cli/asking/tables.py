@@ -119,8 +119,7 @@ def _waiting(pending: PendingView) -> str:
 
 def _why(pending: PendingView) -> str:
     nomination = pending.nomination
-    # Without cards a more important pod has the room.
-    room = f"room is being made for it on {nomination.node}; " if nomination and nomination.cards else ""
+    room = f"room is being made for it on {nomination.node}; " if nomination and nomination.has_room else ""
     return room + pending.headline
 
 

@@ -137,6 +137,11 @@ class NominationView(Value, frozen=True, kw_only=True):
     since: Moment = ""
     waits_for: tuple[PodName, ...] = ()
 
+    @property
+    def has_room(self) -> bool:
+        """Whether it would get cards; where not, a more important pod has them, or is to have them."""
+        return bool(self.cards)
+
 
 class NodeDetail(Value, frozen=True, kw_only=True):
     """One node, each of its cards with its holders, and pods for which room is being made on it."""
