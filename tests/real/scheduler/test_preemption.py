@@ -11,6 +11,13 @@ from harness.controlplane import ControlPlane
 
 pytestmark = [pytest.mark.control_plane, pytest.mark.timeout(600)]
 
+ONLY_N1 = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]}]
+        }
+    }
+}
 BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
 
 
@@ -107,6 +114,21 @@ async def test_a_higher_pod_between_takes_the_room_and_the_other_waits(world: Wo
     assert await world.wait_node(highest) == "n1"
     await wait(lambda: world.process.state.nominations.find(high.metadata.uid) is None)
     assert not world.process.state.shown.pods[high.metadata.uid].spec.node_name
+
+
+async def test_who_lost_its_room_gets_it_when_the_higher_pod_finds_cards_elsewhere(world: World) -> None:
+    low = await world.run("low", 8000, "low")
+    world.kubelets.hanging.add("low")
+    high = await world.create("high", 8000, "high", affinity=ONLY_N1)
+    await world.wait_leaving(low)
+    highest = await world.create("highest", 8000, "highest")
+    await wait(lambda: world.process.state.nominations.find(highest.metadata.uid) is not None)
+    await world.add_node("n2")
+    assert await world.wait_node(highest) == "n2"
+    other = await world.create("other", 3000, "low")
+    await world.kubelets.end(low)
+    assert await world.wait_node(high) == "n1"
+    assert not world.process.state.shown.pods[other.metadata.uid].spec.node_name
 
 
 async def test_every_container_of_a_pod_gets_room_on_a_card_of_its_own(world: World) -> None:
