@@ -57,6 +57,10 @@ async def choose_lower(site: Site) -> str | None:
     return await site.choose(await submit(site, "lower", 3000, 0), "n1")
 
 
+def ended(site: Site) -> dict[str, int]:
+    return dict(site.process.parts.preemption.counts.ended)
+
+
 async def has_room_again(site: Site, pod: Pod) -> None:
     assert await choose_lower(site) is None
     await poll(lambda: WOKEN in site.process.state.shown.pods[pod.metadata.uid].annotations)
@@ -123,6 +127,7 @@ async def test_who_lost_its_room_waits_no_more_once_the_other_is_bound_there(sit
     bound_s = site.clock.elapsed_s
     await site.clock.run_until(lambda: not is_nominated(site, first), step_s=0.1)
     assert site.clock.elapsed_s - bound_s <= PERIOD_S + 0.1
+    assert ended(site) == {"bound": 1, "no_room": 1}
     await poll(lambda: NOMINATED not in site.process.state.shown.pods[first.metadata.uid].annotations)
 
 
@@ -133,6 +138,7 @@ async def test_who_lost_room_for_which_nobody_was_asked_yet_waits_no_more(site: 
     await make_room(site, await submit(site, "high", 8000, 10))
     assert not is_nominated(site, first)
     await wait_leaving(site, low)
+    assert ended(site) == {"superseded": 1}
 
 
 async def test_who_lost_its_room_before_the_answer_of_those_who_leave_has_it_again(site: Site) -> None:
@@ -157,7 +163,7 @@ async def test_who_lost_its_room_has_it_again_though_another_process_leads_by_th
 
 async def test_explain_tells_that_the_room_went_to_a_more_important_pod(site: Site) -> None:
     first, _ = await take_over(site)
-    told = "the room that was made for it on n1 has gone to a more important pod that is not bound yet"
+    told = "the room made for it on n1 is lost: a more important pod has it, or the cards changed"
     assert told in explain(site, first)
 
 

@@ -41,7 +41,7 @@ class NominationEnds:
         return self._find_neglect(nomination, is_evicting=is_evicting)
 
     def waits_behind(self, nomination: Nomination) -> bool:
-        """Tell whether more important pods go before a pod on its node, or hold cards there, and are not bound yet."""
+        """Tell whether others go before a pod on its node, or unbound ones that are more important hold cards there."""
         node, pods = nomination.node, self.state.shown.pods
         ahead = self.state.nominations.that_bind(nomination.uid, nomination.priority)
         above = (one.uid for one in self.state.cluster.ledger.on_node(node) if one.priority > nomination.priority)

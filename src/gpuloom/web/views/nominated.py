@@ -61,9 +61,9 @@ def _find_awaited(source: Source, viewer: Viewer, nomination: Nomination) -> Ite
 
 
 def tell_nomination(view: NominationView) -> str:
-    """Say of a waiting pod in one line that room is being made for it, or who has that room."""
+    """Say of a waiting pod in one line that room is being made for it, or that it is lost."""
     if not view.has_room:
-        return f"the room that was made for it on {view.node} has gone to a more important pod that is not bound yet"
+        return f"the room made for it on {view.node} is lost: a more important pod has it, or the cards changed"
     told = f"room is being made for it on {view.node}"
     if not view.waits_for:
         return told

@@ -139,7 +139,7 @@ class NominationView(Value, frozen=True, kw_only=True):
 
     @property
     def has_room(self) -> bool:
-        """Whether it would get cards; where not, a more important pod has them, or is to have them."""
+        """Whether it would get cards; not where a more important pod has them or goes before it."""
         return bool(self.cards)
 
 
